@@ -64,7 +64,7 @@ def _print_results(pipeline: Pipeline, settings: SearchSettings, top: int) -> Co
         moves = zip(results, results.moved(), strict=True)
         record = {
             "query": settings.query,
-            "methods": [method.name for method in pipeline.rerankers],
+            "methods": [reranker.name for reranker in pipeline.rerankers],
             "hits": [
                 {"rank": rank, "docid": hit.docid, "score": hit.score, "moved": moved, "text": hit.contents}
                 for rank, (hit, moved) in enumerate(moves, 1)

@@ -110,7 +110,7 @@ def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
         # `kernelsearch.tune` is a function and the module that it is in.
         name = module if module.endswith(f".{node.name}") else f"{module}.{node.name}"
         return f"### `{name}`\n\n```text\n{signature(node)}\n```\n\n{text_of(node)}\n"
-    initial = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
+    initial = constructor(module, node)
     shown = signature(initial, node.name) if initial else f"{node.name}({', '.join(fields_of(node))})"
     parts = [f"### `{module}.{node.name}`\n\n```text\n{shown}\n```\n\n{text_of(node)}\n"]
     for part in node.body:
@@ -121,6 +121,25 @@ def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
         else:
             parts.append(f"- **`{signature(part)}`**{one_line(part)}")
     return "\n".join(parts) + "\n"
+
+
+def constructor(module: str, node: ast.ClassDef) -> ast.FunctionDef | None:
+    """The `__init__` of the class `node` of `module`, or that of its bases in the package; None where there is none."""
+    own = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
+    if own is not None or fields_of(node):
+        return own
+    content = ast.parse(source_of(module).read_text(encoding="utf-8")).body
+    places = {part.name: module for part in content if isinstance(part, ast.ClassDef)}
+    for part in content:
+        if isinstance(part, ast.ImportFrom) and (part.module or "").startswith("kernelsearch."):
+            places |= {alias.name: part.module or "" for alias in part.names}
+    for name in [ast.unparse(base).partition("[")[0] for base in node.bases]:
+        if name in places:
+            classes = ast.parse(source_of(places[name]).read_text(encoding="utf-8")).body
+            base = next(part for part in classes if isinstance(part, ast.ClassDef) and part.name == name)
+            if (inherited := constructor(places[name], base)) is not None:
+                return inherited
+    return None
 
 
 def fields_of(node: ast.ClassDef) -> list[str]:

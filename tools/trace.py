@@ -31,6 +31,12 @@ import kernelsearch
 from kernelsearch.api.pipeline import Pipeline
 
 ROOT = Path(kernelsearch.__file__).parent
+#: The packages above `core` from the highest layer to the lowest, as in CONTRIBUTING.md.
+LAYERS = (
+    *("reproduce", "demo", "cli", "integrations", "serve", "api", "tuning", "similarity", "rerankers"),
+    *("learning", "clicks", "evaluation", "plots", "engines", "kernels", "vectors", "neighbours", "encoders"),
+    *("lucene", "forward", "trec"),
+)
 
 
 class Trace:
@@ -89,7 +95,7 @@ class Trace:
 
 
 def describe(title: str, trace: Trace) -> str:
-    """The trace as lines: `title` with the totals, then each file with the files that call it."""
+    """The trace as lines: `title` with the totals, then who calls each file, then which packages above call each package."""
     files = [file for file in trace.files() if not file.startswith("core/")]
     core = [file for file in trace.files() if file.startswith("core/")]
     lines = [f"{title}: {len(files)} files and {len(core)} of core, {trace.changes()} changes of file"]
@@ -99,7 +105,23 @@ def describe(title: str, trace: Trace) -> str:
             if called == file:
                 callers[calling or "the command"] += count
         lines.append(f"  {file:32} from {', '.join(f'{calling} {count}' for calling, count in callers.items())}")
+    lines += [f"  package {package:24} from {', '.join(above)}" for package, above in packages(trace).items()]
     return "\n".join(lines)
+
+
+def packages(trace: Trace) -> dict[str, list[str]]:
+    """{package: the packages of higher layers that call it, in order of their first call} for the calls in `trace`.
+
+    `core` is left out, since all packages call it.
+    """
+    callers: dict[str, list[str]] = {}
+    for calling, called, _ in trace.calls:
+        upper, lower = (file.partition("/")[0] for file in (calling, called))
+        if upper in LAYERS and lower in LAYERS and LAYERS.index(upper) < LAYERS.index(lower):
+            above = callers.setdefault(lower, [])
+            if upper not in above:
+                above.append(upper)
+    return callers
 
 
 def main() -> None:

@@ -4,4 +4,4 @@ from importlib.resources import files
 from pathlib import Path
 
 #: The folder with corpus.jsonl, topics.tsv, qrels.txt, variants.tsv and clicks.jsonl.
-BUNDLED = Path(str(files("kernelsearch"))) / "demo" / "data"
+BUNDLED_FOLDER = Path(str(files("kernelsearch"))) / "demo" / "data"

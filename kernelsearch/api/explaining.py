@@ -15,6 +15,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model, DirichletModel
+from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 
@@ -36,7 +37,8 @@ class ListEntry(NamedTuple):
 class ExplainedQuery:
     """A query with its lists before and after the method of a pipeline.
 
-    `explanation` is that of one document; None where the method could not act on the query.
+    `explanation` is that of one document; None where the method could not act on the query, for the reason in
+    `after.fallbacks`.
     """
 
     pipeline: Pipeline
@@ -86,23 +88,28 @@ def explain_query(
 
     `qid` is the topic id of the query, by which files of query vectors and runs know it. The pipeline has one method, or none:
     then the score of the first stage is explained. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError
-    where no document matches, and where `docid` is not in the list.
+    where no document matches, where `docid` is not in the list, and where the method has nothing to plot.
     """
-    index, context = pipeline.index, pipeline.context(threads)
-    query = index.query(text, qid)
-    before = pipeline.retrieve([query], threads=threads)[0]
-    after = pipeline.rerank([query], [before], threads=threads)[0]
+    query, before, after = pipeline.run(text, qid, threads=threads)
     if not after.depth:
         raise InputError(f"--query: no document matches {text!r}")
-    row = int(after.docs[0]) if docid is None else index.row(docid, "--docid", after)
+    row = int(after.docs[0]) if docid is None else pipeline.index.row(docid, "--docid", after)
     if not pipeline.rerankers:
         if plot is not None:
             raise InputError("--plot: only methods have a plot; name one with --rerank")
         return ExplainedQuery(pipeline, query, before, after, explain_first_stage(pipeline, query, row))
-    reranker = pipeline.rerankers[0]
-    explanation = None if after.fallbacks else reranker.explain(query, before, row, context)
+    reranker, context = pipeline.rerankers[0], pipeline.context(threads)
+    explanation = None
+    try:
+        if not after.fallbacks:
+            explanation = reranker.explain(query, before, row, context)
+    except CannotAct as reason:
+        after = reranker.keep(after, reason)
     if plot is not None:
-        reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
+        try:
+            reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
+        except CannotAct as reason:
+            raise InputError(f"--plot: {reranker.name} has nothing to plot for {text!r}: {reason}") from None
     return ExplainedQuery(pipeline, query, before, after, explanation)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,23 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api import keywords
-from kernelsearch.api.explaining import explain_first_stage
+from kernelsearch.api.explaining import explain_query
 from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.api.judged import as_qrels, as_topics, is_frame
-from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
-from kernelsearch.core.errors import IndexReplaced, InputError, OptionError, quote
+from kernelsearch.core.errors import InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.core.progress import Progress, silent
-from kernelsearch.lucene import jvm
-from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.shards import Source, find_shards
+from kernelsearch.lucene.shards import find_shards
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import CannotAct, TrainingData
+from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.explanations import Explanation
 from kernelsearch.trec.documents import id_text
-from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
     from kernelsearch.api.evaluating import Measured
@@ -38,9 +31,6 @@ if TYPE_CHECKING:
     from kernelsearch.vectors.store import Stored
 
 logger = logging.getLogger(__name__)
-
-#: Pipelines that an index keeps ready, so that the same search again loads nothing.
-MAX_PIPELINES = 16
 
 
 class Index(IndexFiles):
@@ -58,48 +48,9 @@ class Index(IndexFiles):
     which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
     name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`).
 
-    What methods read of the index (`lucene`, `forward`, `vectors`, ...) comes from the base class `IndexFiles`.
-
-    Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, what messages call it;
-    `fingerprint`, which artefacts are bound to.
+    What is opened of the index (`lucene`, `forward`, `vectors`, `pipeline`, ...) and the attributes are those of the base class
+    `IndexFiles`.
     """
-
-    def __init__(
-        self,
-        path: Source,
-        *,
-        language: str | None = None,
-        java_heap: str | None = None,
-        artefacts: str | Path | None = None,
-        progress: Progress = silent,
-        vectors: VectorSettings | Mapping[str, Any] | str | None = None,
-    ) -> None:
-        super().__init__()
-        jvm.check_heap(java_heap)
-        self.shards = find_shards(path, artefacts)
-        if language is None:
-            _ = self.shards.language  # a damaged record, or shards of several languages, are refused before any work
-        self.path: Path = self.shards.home
-        self.name = self.shards.name
-        self.fingerprint = self.shards.fingerprint
-        self.language = language
-        self.java_heap = java_heap
-        self.progress = progress
-        self.vector_settings = _vector_settings(vectors)
-        self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
-        self._building = threading.RLock()
-        self._superseded = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Another process may work in another folder.
-        folders = tuple(path.absolute() for path in self.shards.folders)
-        return _reopen, (
-            folders,
-            self.language,
-            self.java_heap,
-            self.shards.artefacts.absolute(),
-            self.vector_settings.absolute(),
-        )
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for the query `text`.
@@ -140,7 +91,7 @@ class Index(IndexFiles):
         queries = self.lucene.queries(list(topics.values()), list(topics))
         before = pipeline.retrieve(queries, threads=threads)
         after = pipeline.rerank(queries, before, threads=threads)
-        methods = [method.name for method in pipeline.rerankers]
+        methods = [reranker.name for reranker in pipeline.rerankers]
         lists = zip(queries, before, after, strict=True)
         return {query.qid: Results(self, query, methods, first, last.top(k)) for query, first, last in lists}
 
@@ -153,18 +104,11 @@ class Index(IndexFiles):
         pipeline = self.pipeline(rerank, **options)
         if len(pipeline.rerankers) > 1:
             raise OptionError(f"rerank: one method can be explained at a time, not {len(pipeline.rerankers)}")
-        query, before, after = pipeline.run(text)
-        if not after.depth:
-            raise InputError(f"no document matches {text!r}")
-        row = int(after.docs[0]) if docid is None else self.row(docid, among=after)
-        if not pipeline.rerankers:
-            return DocumentExplanation(**vars(explain_first_stage(pipeline, query, row)), index=self, query=text)
-        method = pipeline.rerankers[0]
-        try:
-            explanation = method.explain(query, before, row, pipeline.context())
-        except CannotAct as reason:
-            raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
-        return DocumentExplanation(**vars(explanation), index=self, query=text)
+        explained = explain_query(pipeline, text, docid)
+        if explained.explanation is None:
+            method, reason = explained.after.fallbacks[0]
+            raise InputError(f"{method} keeps the first stage's list for {text!r}: {reason}")
+        return DocumentExplanation(**vars(explained.explanation), index=self, query=text)
 
     def evaluate(
         self,
@@ -334,47 +278,3 @@ class Index(IndexFiles):
         self.forget_vectors(name)
         self.forget_pipelines()
         return stored
-
-    def forget_pipelines(self) -> None:
-        """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
-        with self._building, self._lock:
-            self._pipelines.clear()
-
-    def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
-        """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
-        if self._superseded:
-            raise IndexReplaced(f"{self.name}: its documents were changed; search the index that add() or delete() returned")
-        methods, first = keywords.split(rerank, options)
-        key = repr((methods, first))
-        if (ready := self._ready(key)) is not None:
-            return ready
-        # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
-        with self._building:
-            if (ready := self._ready(key)) is not None:
-                return ready
-            with self.one_state():
-                made = Pipeline(self, FirstStage.from_settings(first), methods)
-            with self._lock:
-                self._pipelines[key] = made
-                if len(self._pipelines) > MAX_PIPELINES:
-                    self._pipelines.popitem(last=False)
-            return made
-
-    def _ready(self, key: str) -> Pipeline | None:
-        with self._lock:
-            if key in self._pipelines:
-                self._pipelines.move_to_end(key)
-            return self._pipelines.get(key)
-
-
-def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
-    """Settings of vectors from a name or from options by name."""
-    if isinstance(value, VectorSettings):
-        return value
-    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
-
-
-def _reopen(
-    folders: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path, vectors: VectorSettings
-) -> Index:
-    return Index(folders, language=language, java_heap=java_heap, artefacts=artefacts, vectors=vectors)

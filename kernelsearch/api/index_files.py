@@ -1,54 +1,91 @@
-"""The files of an index, opened on first use: Lucene, forward indexes, vectors, and the folder of fitted artefacts."""
+"""What is opened of an index, on first use: Lucene, forward indexes, vectors, pipelines, and the folder of fitted artefacts."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelsearch.api import keywords
 from kernelsearch.api.export import export
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError
-from kernelsearch.core.progress import Progress
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, check_field
 from kernelsearch.forward.index import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
-from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.shards import Shards, present_state
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
     from kernelsearch.vectors.opened import Vectors
 
-CONTENTS = "contents"
+#: Pipelines that an index keeps ready, so that the same search again loads nothing.
+MAX_PIPELINES = 16
 
 
 class IndexFiles:
-    """What methods read of an index (`kernelsearch.rerankers.base.OpenedIndex`), all of one state of the index.
+    """What methods read of an index (`kernelsearch.rerankers.base.OpenedIndex`), all of one state of it, and its pipelines.
 
     Java starts when something needs it, not before; forward indexes are memory-mapped on first use. The base class of
-    `kernelsearch.api.index.Index`, whose parameters the attributes come from.
+    `kernelsearch.api.index.Index`, which describes the parameters.
+
+    Attributes: `shards`, the Lucene indexes, and where artefacts are; `path`, the (first) folder that was named; `name`, what
+    messages call the index; `fingerprint`, which identifies its state and which artefacts are bound to; `language`,
+    `java_heap`, `progress` and `vector_settings` as given.
     """
 
-    shards: Shards  #: the Lucene indexes, and where artefacts are
-    name: str  #: what messages call the index
-    fingerprint: str  #: identifies the state of the index; artefacts are bound to it
-    language: str | None  #: in which queries are analysed; None: the index's
-    java_heap: str | None
-    progress: Progress
-    vector_settings: VectorSettings
-
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        path: Source,
+        *,
+        language: str | None = None,
+        java_heap: str | None = None,
+        artefacts: str | Path | None = None,
+        progress: Progress = silent,
+        vectors: VectorSettings | Mapping[str, Any] | str | None = None,
+    ) -> None:
+        jvm.check_heap(java_heap)
+        self.shards = find_shards(path, artefacts)
+        if language is None:
+            _ = self.shards.language  # a damaged record, or shards of several languages, are refused before any work
+        self.path: Path = self.shards.home
+        self.name = self.shards.name
+        self.fingerprint = self.shards.fingerprint
+        self.language = language
+        self.java_heap = java_heap
+        self.progress = progress
+        self.vector_settings = _vector_settings(vectors)
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._expander: FeedbackExpander | None = None
         self._vectors: dict[str, Vectors] = {}
+        self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
+        self._building = threading.RLock()  # held while a pipeline loads what it needs
+        self._superseded = False  # whether this object's documents were changed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process may work in another folder.
+        folders = tuple(path.absolute() for path in self.shards.folders)
+        return _reopen, (
+            type(self),
+            folders,
+            self.language,
+            self.java_heap,
+            self.shards.artefacts.absolute(),
+            self.vector_settings.absolute(),
+        )
 
     def __repr__(self) -> str:
         written = self.shards.artefacts / "forward"
@@ -196,6 +233,37 @@ class IndexFiles:
         """The query `text`, analysed; `qid` is its id in results and messages."""
         return self.lucene.queries([text], [qid])[0]
 
+    def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
+        """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
+        if self._superseded:
+            raise IndexReplaced(f"{self.name}: its documents were changed; search the index that add() or delete() returned")
+        methods, first = keywords.split(rerank, options)
+        key = repr((methods, first))
+        if (ready := self._ready(key)) is not None:
+            return ready
+        # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
+        with self._building:
+            if (ready := self._ready(key)) is not None:
+                return ready
+            with self.one_state():
+                made = Pipeline(self, FirstStage.from_settings(first), methods)
+            with self._lock:
+                self._pipelines[key] = made
+                if len(self._pipelines) > MAX_PIPELINES:
+                    self._pipelines.popitem(last=False)
+            return made
+
+    def _ready(self, key: str) -> Pipeline | None:
+        with self._lock:
+            if key in self._pipelines:
+                self._pipelines.move_to_end(key)
+            return self._pipelines.get(key)
+
+    def forget_pipelines(self) -> None:
+        """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
+        with self._building, self._lock:
+            self._pipelines.clear()
+
 
 def _stale(path: Path, fingerprint: str) -> bool:
     """Whether a forward index is whole but was made for an earlier state of the index."""
@@ -203,3 +271,21 @@ def _stale(path: Path, fingerprint: str) -> bool:
         return str(saved_artefacts.read_meta(path, KIND, VERSION)["fingerprint"]) != fingerprint
     except ArtefactError:
         return False
+
+
+def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
+    """Settings of vectors from a name or from options by name."""
+    if isinstance(value, VectorSettings):
+        return value
+    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
+
+
+def _reopen(
+    kind: type[IndexFiles],
+    folders: tuple[Path, ...],
+    language: str | None,
+    java_heap: str | None,
+    artefacts: Path,
+    vectors: VectorSettings,
+) -> IndexFiles:
+    return kind(folders, language=language, java_heap=java_heap, artefacts=artefacts, vectors=vectors)

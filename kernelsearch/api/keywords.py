@@ -11,10 +11,11 @@ from kernelsearch.rerankers import registry
 
 #: One method, several in their order, or methods with their options: "klsa", ["pert", "klsa"], {"klsa": {"dims": 300}}.
 Rerank = str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None
-Methods = list[tuple[str, dict[str, Any]]]
+#: The name of each method with its options, in their order.
+MethodOptions = list[tuple[str, dict[str, Any]]]
 
 
-def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstStageSettings]:
+def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[MethodOptions, FirstStageSettings]:
     """Splits keyword options into those of the methods that `rerank` names and of the first stage.
 
     Returns the methods with their options, checked, and the settings of the first stage. Raises OptionError with the name of
@@ -42,7 +43,7 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
     return checked, FirstStageSettings.of(first)
 
 
-def _methods(rerank: Rerank) -> Methods:
+def _methods(rerank: Rerank) -> MethodOptions:
     if rerank is None:
         return []
     if isinstance(rerank, str):

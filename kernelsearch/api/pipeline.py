@@ -15,7 +15,7 @@ from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, Reranker
 
 if TYPE_CHECKING:
-    from kernelsearch.api.index import Index
+    from kernelsearch.api.index_files import IndexFiles
 
 #: Methods with their options by name, in the order in which they rerank.
 Methods = Sequence[tuple[str, Mapping[str, Any]]]
@@ -33,7 +33,7 @@ class Pipeline:
     Attributes: `index`, `first`, and `rerankers`.
     """
 
-    def __init__(self, index: Index, first: FirstStage, methods: Methods = ()) -> None:
+    def __init__(self, index: IndexFiles, first: FirstStage, methods: Methods = ()) -> None:
         self.index = index
         self.first = first
         self.rerankers: list[Reranker[Any]] = [registry.method(name).make(index, **options) for name, options in methods]
@@ -60,14 +60,15 @@ class Pipeline:
         query, before, after = self.run(text, threads=threads)
         return Results(self.index, query, [reranker.name for reranker in self.rerankers], before, after.top(k))
 
-    def run(self, text: str, *, threads: int = 1) -> tuple[Query, Candidates, Candidates]:
+    def run(self, text: str, qid: str = "", *, threads: int = 1) -> tuple[Query, Candidates, Candidates]:
         """The query `text`, analysed, with its list before and after the rerankers, which may use `threads` threads.
 
-        Raises InputError for an empty text.
+        `qid` is the topic id of the query, by which files of query vectors and runs know it. Raises InputError for an empty
+        text.
         """
         if not text.strip():
             raise InputError("the query has no text")
-        query = self.index.query(text)
+        query = self.index.query(text, qid)
         before = self.retrieve([query], threads=threads)
         return query, before[0], self.rerank([query], before, threads=threads)[0]
 

@@ -17,7 +17,7 @@ from kernelsearch.core.reading import parse_json
 from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 if TYPE_CHECKING:
-    from kernelsearch.api.index import Index
+    from kernelsearch.api.index_files import IndexFiles
 
 #: Documents whose titles are looked up, and documents whose texts are searched for words.
 MAX_TITLES, MAX_TEXTS = 200, 30
@@ -153,7 +153,7 @@ def _positions(detail: str, word: Callable[[str], str]) -> str:
 class DocumentExplanation(Explanation):
     """An explanation that prints with titles, words and meanings, the largest contributions only; `lines()` has everything."""
 
-    index: Index | None = field(default=None, compare=False)
+    index: IndexFiles | None = field(default=None, compare=False)
     query: str = ""
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class DocumentExplanation(Explanation):
 
 
 def read_explanation(
-    index: Index, explanation: Explanation | Mapping[str, Any], query: str, read: ReadFields | None = None
+    index: IndexFiles, explanation: Explanation | Mapping[str, Any], query: str, read: ReadFields | None = None
 ) -> Reading:
     """The reading of an explanation, an object or plain data, for the text `query`.
 
@@ -201,7 +201,7 @@ def read_explanation(
     )
 
 
-def _stored(index: Index, rows: NDArray[np.int32]) -> list[tuple[str, Mapping[str, Any]]]:
+def _stored(index: IndexFiles, rows: NDArray[np.int32]) -> list[tuple[str, Mapping[str, Any]]]:
     """The fields of stored documents; the text of one that is not a JSON object is the field `contents`."""
     return [
         (docid, _fields(raw, docid))

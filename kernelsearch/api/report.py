@@ -12,16 +12,13 @@ import numpy as np
 from kernelsearch.core.version import __version__
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Comparison
-from kernelsearch.evaluation.measures import Evaluation
-from kernelsearch.evaluation.tables import DIFFERENCE_HEADER, difference_cells, number, procedure_in_words
+from kernelsearch.evaluation.tables import DIFFERENCE_HEADER, Evaluations, difference_cells, number, procedure_in_words
 from kernelsearch.plots.svg import COLOURS, Plot
 
 #: Topics in each of the lists of most helped and most hurt ones.
 SHOWN = 10
 #: alphas of the URisk curve
 AVERSIONS = np.linspace(0, 5, 26)
-
-Evaluations = Mapping[str, Evaluation]
 
 
 def page(

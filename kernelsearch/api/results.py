@@ -13,7 +13,7 @@ from kernelsearch.core.tables import import_pandas, text_table
 from kernelsearch.core.types import Candidates, Query
 
 if TYPE_CHECKING:
-    from kernelsearch.api.index import Index
+    from kernelsearch.api.index_files import IndexFiles
 
 H = TypeVar("H")
 
@@ -29,7 +29,7 @@ class Hit:
 
     __slots__ = ("_index", "docid", "lucene_docid", "score")
 
-    def __init__(self, docid: str, score: float, lucene_docid: int, index: Index) -> None:
+    def __init__(self, docid: str, score: float, lucene_docid: int, index: IndexFiles) -> None:
         self.docid = docid
         self.score = score
         self.lucene_docid = lucene_docid
@@ -90,7 +90,7 @@ class Hits(UserList[H]):
         return type(self), (self.data,)
 
 
-def make_hits(index: Index, ranked: Candidates) -> list[Hit]:
+def make_hits(index: IndexFiles, ranked: Candidates) -> list[Hit]:
     """The hits of a ranked list of `index`."""
     docids = index.forward.docids.take(ranked.docs)
     return list(map(Hit, docids, ranked.scores.tolist(), ranked.docs.tolist(), repeat(index)))
@@ -118,7 +118,7 @@ class Results(Sequence[Hit]):
     Prints as a table, in a notebook as HTML, with each document's rank change from the first stage's list.
     """
 
-    def __init__(self, index: Index, query: Query, methods: Sequence[str], before: Candidates, ranked: Candidates) -> None:
+    def __init__(self, index: IndexFiles, query: Query, methods: Sequence[str], before: Candidates, ranked: Candidates) -> None:
         self.query = query
         self.methods = tuple(methods)
         self.hits = make_hits(index, ranked)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,7 +203,7 @@ def split_staged(folder: Path, sizes: Sequence[int], threads: int, parts: Sequen
     whole.unlink()
 
 
-def _open_files(stack: ExitStack, folder: Path, count: int) -> list[Any]:
+def _open_files(stack: ExitStack, folder: Path, count: int) -> list[TextIO]:
     return [stack.enter_context(open(folder / _file_name(n), "w", encoding="utf-8")) for n in range(count)]
 
 

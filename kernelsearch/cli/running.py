@@ -18,9 +18,6 @@ from kernelsearch.trec import read_run, write_run
 from kernelsearch.trec.runs import RankedList
 from kernelsearch.trec.topics import parse_part, topics_part
 
-#: A run as it is read: {qid: [(docid, score), ...]}
-Run = dict[str, list[tuple[str, float]]]
-
 #: Number of queries that kept the list of the previous stage, by method and reason.
 Fallbacks = Counter[tuple[str, str]]
 
@@ -67,7 +64,8 @@ def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Pro
     return count, fallbacks
 
 
-def _read_run(path: str, topics: dict[str, str], source: str) -> Run:
+def _read_run(path: str, topics: dict[str, str], source: str) -> dict[str, list[tuple[str, float]]]:
+    """The run of a file, {qid: [(docid, score), ...]}; raises InputError for a topic that `source`, the topics' file, lacks."""
     run = read_run(path)
     unknown = [qid for qid in run if qid not in topics]
     if unknown:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kernelsearch.api.build import BuildSettings, build_index
-from kernelsearch.api.bundled import BUNDLED
+from kernelsearch.api.bundled import BUNDLED_FOLDER
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.topics import Topic, run_topics
@@ -89,7 +89,7 @@ def run_all(index: Path, runs: Path, report: Report) -> list[str]:
 
     `index` is the folder of the index, `runs` that of the runs; commands are shown by `report`.
     """
-    topics = read_topics(BUNDLED / "topics.tsv")
+    topics = read_topics(BUNDLED_FOLDER / "topics.tsv")
     written = []
     methods = [name for name in registry.names() if name not in LEFT_OUT]
     for name, flags in [*FIRST_STAGES, *((name, ("--rerank", name)) for name in methods)]:
@@ -98,7 +98,7 @@ def run_all(index: Path, runs: Path, report: Report) -> list[str]:
             _run_by_halves(index, topics, output, report)
         else:
             if name in TRAINED:
-                options = [bundled_file(flag) if (BUNDLED / flag).is_file() else flag for flag in TRAINED[name]]
+                options = [bundled_file(flag) if (BUNDLED_FOLDER / flag).is_file() else flag for flag in TRAINED[name]]
                 _train(["--index", str(index), "--rerank", name, *options], report)
             _search(index, bundled_file("topics.tsv"), topics, list(flags), output, report)
         written.append(str(output))
@@ -108,7 +108,7 @@ def run_all(index: Path, runs: Path, report: Report) -> list[str]:
 def evaluate_demo(runs: Sequence[str], report: Report) -> dict[str, Evaluation]:
     """The evaluation of each of the files `runs` by its label; the command is shown by `report`."""
     report.show("evaluate", ["--qrels", bundled_file("qrels.txt"), "--measures", ",".join(MEASURES), *runs])
-    return evaluate_runs(read_qrels(BUNDLED / "qrels.txt"), read_runs(runs), parse_measures(MEASURES))
+    return evaluate_runs(read_qrels(BUNDLED_FOLDER / "qrels.txt"), read_runs(runs), parse_measures(MEASURES))
 
 
 def showcase_table(evaluations: Mapping[str, Evaluation], topics: Mapping[str, str]) -> str:
@@ -141,7 +141,7 @@ def write_markdown(path: Path, evaluations: Mapping[str, Evaluation]) -> None:
 
 def bundled_file(name: str) -> str:
     """The path of the file `name` of the bundled collection, relative to the working directory where it lies below it."""
-    path = BUNDLED / name
+    path = BUNDLED_FOLDER / name
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

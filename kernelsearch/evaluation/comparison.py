@@ -66,8 +66,11 @@ class Comparison:
     topics: dict[str, list[str]]
 
     def of(self, run: str, measure: str) -> Difference:
-        """The difference of a run from the baseline by a measure; StopIteration where they are not compared."""
-        return next(entry for entry in self.differences if (entry.run, entry.measure) == (run, measure))
+        """The difference of a run from the baseline by a measure; KeyError where they are not compared."""
+        difference = self.get(run, measure)
+        if difference is None:
+            raise KeyError((run, measure))
+        return difference
 
     def get(self, run: str, measure: str) -> Difference | None:
         """As `of` with its `run` and `measure`, but None for what isn't compared.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -177,7 +177,7 @@ def as_markdown(made: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _pipes(cells: Any) -> str:
+def _pipes(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
@@ -203,7 +203,7 @@ _LATEX = str.maketrans(
 )  # fmt: skip
 
 
-def _ampersands(cells: Any) -> str:
+def _ampersands(cells: Iterable[str]) -> str:
     return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
 
 
@@ -226,7 +226,7 @@ def as_csv(evaluations: Evaluations, measures: Sequence[str], comparison: Compar
             if per_query:
                 for qid in evaluation.topics:
                     writer.writerow([label, qid, name, repr(evaluation.values[name][qid])] + [""] * (len(CSV_HEADER) - 4))
-            rest: list[Any] = [""] * (len(CSV_HEADER) - 4)
+            rest: list[object] = [""] * (len(CSV_HEADER) - 4)
             d = comparison.get(label, name) if comparison is not None else None
             if d is not None:
                 tests, counts = [d.difference, *d.interval, d.p, d.p_corrected], [d.wins, d.ties, d.losses]

@@ -23,7 +23,7 @@ from rerankers.results import RankedResults, Result
 from kernelsearch.api.keywords import Rerank
 from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.hits import IndexSource, KernelReranker
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.term_scores import first_stage_scores
 
 Documents: TypeAlias = "str | Document | Sequence[str | Document]"
 
@@ -83,10 +83,9 @@ class KernelRanker(BaseRanker):
         index = self._reranker.index
         rows = index.forward.rows_of([str(document.doc_id) for document in documents])
         analysed = index.query(query)
-        terms = index.forward.term_ids(analysed.terms)
         model = self._reranker.pipeline.first.model
-        by_term = term_scores(index.forward, model, terms, analysed.weights, np.maximum(rows, 0))
-        scores: list[float] = np.where(rows >= 0, by_term.sum(axis=1), 0.0).tolist()
+        exact = first_stage_scores(index.forward, model, analysed, np.maximum(rows, 0))
+        scores: list[float] = np.where(rows >= 0, exact, 0.0).tolist()
         return scores
 
 

@@ -21,13 +21,14 @@ from scipy import sparse
 from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
+from kernelsearch.forward import Statistics, StringTable
 from kernelsearch.forward.selection import Occurrences
 
 
 class Collection(Protocol):
     """What kernels need of a field's postings; a ForwardIndex has it."""
 
-    statistics: Any
+    statistics: Statistics
 
     @property
     def indptr(self) -> NDArray[np.int64]: ...
@@ -40,7 +41,7 @@ class Collection(Protocol):
 
     df: NDArray[np.int32]
     cf: NDArray[np.int64]
-    terms: Any
+    terms: StringTable
 
     @property
     def norm_lengths(self) -> NDArray[np.float32]: ...

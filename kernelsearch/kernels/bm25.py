@@ -7,42 +7,15 @@ and double precision for the sum over terms.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core import compiled
-from kernelsearch.forward.selection import Occurrences
 
-
-class Statistics(Protocol):
-    """What BM25 needs of the statistics of a field: the number of documents and their mean length in tokens."""
-
-    @property
-    def documents(self) -> int: ...
-
-    @property
-    def average_length(self) -> np.float32: ...
-
-
-class Postings(Protocol):
-    """What the kernels need of a collection; a ForwardIndex has it."""
-
-    @property
-    def statistics(self) -> Statistics: ...
-
-    @property
-    def df(self) -> NDArray[np.int32]: ...
-
-    @property
-    def norm_lengths(self) -> NDArray[np.float32]: ...
-
-    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
-
-    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
-
-    def compiled_rows(self, docs: NDArray[np.integer]) -> compiled.PostingRows | None: ...
+if TYPE_CHECKING:
+    from kernelsearch.kernels.algebra import Collection
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
@@ -67,7 +40,7 @@ def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) 
 
 
 def term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros.
 
@@ -91,7 +64,7 @@ def term_scores(
 
 
 def scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,).
 

@@ -7,41 +7,19 @@ add-one, and a term's Dirichlet part is never negative.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.forward.selection import Occurrences
 from kernelsearch.kernels.bm25 import known_terms
 
-
-class Statistics(Protocol):
-    """What query likelihood needs of the statistics of a field: the number of its tokens."""
-
-    @property
-    def tokens(self) -> int: ...
-
-
-class Postings(Protocol):
-    """What the kernels need of a collection; a ForwardIndex has it."""
-
-    @property
-    def statistics(self) -> Statistics: ...
-
-    @property
-    def cf(self) -> NDArray[np.int64]: ...
-
-    @property
-    def norm_lengths(self) -> NDArray[np.float32]: ...
-
-    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
-
-    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
+if TYPE_CHECKING:
+    from kernelsearch.kernels.algebra import Collection
 
 
 def dirichlet_term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros.
 
@@ -59,7 +37,7 @@ def dirichlet_term_scores(
 
 
 def jelinek_mercer_term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros.
 
@@ -70,7 +48,7 @@ def jelinek_mercer_term_scores(
 
 
 def dirichlet_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`.
 
@@ -85,7 +63,7 @@ def dirichlet_scores(
 
 
 def jelinek_mercer_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`.
 
@@ -100,7 +78,7 @@ def jelinek_mercer_scores(
 
 
 def _counts(
-    index: Postings, terms: ArrayLike, docs: NDArray[np.integer]
+    index: Collection, terms: ArrayLike, docs: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """tf (documents, terms), p(w|C) (terms,), dl (documents, 1)."""
     numbers = np.asarray(terms, dtype=np.int64)

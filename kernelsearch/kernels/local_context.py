@@ -10,20 +10,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.kernels.relevance import Floats, Postings, Words
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.relevance import Floats, Words
 
 #: δ of the formula: what a query term counts for a word that never co-occurs with it.
 DELTA = 0.1
 
 
-def idf(index: Postings, terms: NDArray[np.integer]) -> Floats:
+def idf(index: ForwardIndex, terms: NDArray[np.integer]) -> Floats:
     """min(1, log10(N / N_t) / 5) of each of `terms`, by their document frequencies in `index`, shape (terms,)."""
     frequencies = np.maximum(np.asarray(index.df[terms], dtype=np.float64), 1.0)
     return np.minimum(1.0, np.log10(max(index.statistics.documents, 1) / frequencies) / 5.0)
 
 
 def beliefs(
-    index: Postings,
+    index: ForwardIndex,
     docs: NDArray[np.integer],
     query_terms: NDArray[np.integer],
     usable: NDArray[np.bool_],

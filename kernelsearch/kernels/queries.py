@@ -18,6 +18,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
+from kernelsearch.forward import Statistics
 from kernelsearch.kernels import bm25
 
 #: Columns that n-grams and terms are hashed into; two of a query's few dozen rarely collide. scikit-learn's HashingVectorizer
@@ -26,13 +27,13 @@ COLUMNS = 1 << 22
 
 
 class Vocabulary(Protocol):
-    """What weighting a query's terms needs; a ForwardIndex has it."""
+    """What weighting a query's terms needs; a ForwardIndex has it, and the terms that `rbm25` keeps in memory."""
 
     @property
     def df(self) -> NDArray[np.int32]: ...
 
     @property
-    def statistics(self) -> bm25.Statistics: ...
+    def statistics(self) -> Statistics: ...
 
     def term_ids(self, terms: Sequence[str]) -> NDArray[np.int32]: ...
 

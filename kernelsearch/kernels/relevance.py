@@ -6,52 +6,17 @@ except one work on a few feedback documents of a forward index and never use the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.forward import ForwardIndex
 
 WEIGHTINGS = ("softmax", "score", "uniform")
 
 Floats = NDArray[np.float64]
-
-
-class Statistics(Protocol):
-    """What relevance models need of the statistics of a field: the numbers of documents and of tokens."""
-
-    @property
-    def documents(self) -> int: ...
-
-    @property
-    def tokens(self) -> int: ...
-
-
-class Vocabulary(Protocol):
-    """What relevance models need of the terms of a field; the forward index has it."""
-
-    def made_of(self, allowed: NDArray[np.bool_], shortest: int = 0, longest: int | None = None) -> NDArray[np.bool_]: ...
-
-
-class Postings(Protocol):
-    """What relevance models need of a collection; a ForwardIndex has it."""
-
-    indices: NDArray[np.int32]
-    frequencies: NDArray[Any]
-    lengths: NDArray[np.int32]
-    df: NDArray[np.int32]
-    cf: NDArray[np.int64]
-
-    @property
-    def statistics(self) -> Statistics: ...
-
-    @property
-    def terms(self) -> Vocabulary: ...
-
-    def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
-
-    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
 
 class Words(NamedTuple):
@@ -124,7 +89,7 @@ def effective_documents(weights: Floats) -> float:
     return float(np.exp(-np.sum(positive * np.log(positive))))
 
 
-def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
+def usable_words(index: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:
     """Which terms of the vocabulary may expand a query, shape (terms,); computed once per index.
 
     Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters
@@ -138,7 +103,7 @@ def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
 
 
 def feedback_words(
-    index: Postings, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
+    index: ForwardIndex, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
 ) -> Words:
     """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), unsmoothed.
 
@@ -175,7 +140,7 @@ def strongest(words: Words, count: int, without: NDArray[np.integer] | None = No
 
 
 def smoothed_models(
-    index: Postings, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
+    index: ForwardIndex, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
 ) -> tuple[Floats, NDArray[np.int32]]:
     """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
 

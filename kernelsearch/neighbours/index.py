@@ -134,7 +134,7 @@ class Neighbours:
         except RuntimeError as problem:
             reason = str(problem).splitlines()[-1][-120:]
             raise ArtefactError(f"{self._path or 'neighbours'}: damaged ({reason}); build it again") from None
-        require_rows(neighbours, len(self), self._path)
+        check_row_numbers(neighbours, len(self), self._path)
         return neighbours, scores
 
     def save(self, path: Path) -> None:
@@ -149,7 +149,7 @@ class Neighbours:
         `dims` must be given for `ivf-fp16` and `ivf-sq8`, whose files hold more coordinates. Those of earlier versions don't.
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
-        index = open_index(path, mapped=kind in CLUSTERED)
+        index = read_faiss(path, mapped=kind in CLUSTERED)
         stored = index.d - (kind != "flat")
         if dims is not None and index.d == _width(kind, dims):
             stored = dims
@@ -158,7 +158,7 @@ class Neighbours:
         return cls(index, kind, stored, path)
 
 
-def open_index(path: Path, *, mapped: bool) -> Any:
+def read_faiss(path: Path, *, mapped: bool) -> Any:
     """Reads the FAISS index `path`; with `mapped`, the vectors of an inverted file are memory-mapped.
 
     Raises ArtefactError for a file that is damaged or no FAISS index.
@@ -177,7 +177,7 @@ def open_index(path: Path, *, mapped: bool) -> Any:
     return index
 
 
-def require_rows(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
+def check_row_numbers(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
     """Raises ArtefactError for `numbers` outside -1 ... rows - 1, which a damaged list of the FAISS file `path` gives."""
     if numbers.size and (numbers.max() >= rows or numbers.min() < -1):
         raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError
-from kernelsearch.neighbours.index import load_faiss, open_index, require_rows
+from kernelsearch.neighbours.index import check_row_numbers, load_faiss, read_faiss
 
 #: Number of lists; features are hashed into them.
 LISTS = 1 << 18
@@ -81,7 +81,7 @@ class SparseNeighbours:
         probes[owners[used], places[used]] = lists[used]
         # The same row may be found in each of its lists.
         _, numbers = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
-        require_rows(numbers, self._rows, self._path)
+        check_row_numbers(numbers, self._rows, self._path)
         return [_distinct(row[row >= 0])[:k] for row in numbers]
 
     def save(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class SparseNeighbours:
 
         Raises ArtefactError for a file that is damaged.
         """
-        index = open_index(path, mapped=True)
+        index = read_faiss(path, mapped=True)
         if index.d != DIMS or index.nlist != LISTS or frequencies.shape != (LISTS,):
             raise ArtefactError(f"{path}: damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})")
         return cls(index, frequencies, rows, path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
+from kernelsearch.api.bundled import BUNDLED_FOLDER
 from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import read_toml
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from kernelsearch.api.build import BuildSettings, build_index
-from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
+from kernelsearch.api.bundled import BUNDLED_FOLDER
 from kernelsearch.api.index import Index
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics

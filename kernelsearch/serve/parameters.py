@@ -292,7 +292,7 @@ def _parse(option: Option, value: str, name: str) -> Any:
         if len(value) > 100 and option.kind is not str:
             raise OptionError("too long for a value")
         parsed = option.parse(value)
-        if option.many and option.kind is float and any(MAX_SCALE < item < math.inf for item in parsed):
+        if option.many and option.kind is float and any(MAX_SCALE < item < math.inf for item in parsed or ()):
             raise OptionError(f"a value is above {MAX_SCALE} and not inf")
         return parsed
     except OptionError as problem:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
@@ -22,7 +23,8 @@ from kernelsearch.vectors.store import Stored, VectorWriter, finish, save_vector
 
 #: Documents of a part: what an interruption loses at most.
 PART = 1024
-STATE = "state.json"
+#: Files of an encoding that is not finished: its state, and which rows have a vector.
+STATE, ENCODED = "state.json", "encoded.npy"
 
 #: The texts of rows; None where a document has no stored text.
 Texts = Callable[[Sequence[int]], Sequence[str | None]]
@@ -61,7 +63,6 @@ def encode_documents(
     Raises:
         InputError: no document has a text, or the encoder gives a value that is not finite.
     """
-    work = folder.parent / f".{folder.name}.encoding"
     declaration = encoder.declaration()
     wanted = {
         "declaration": declaration,
@@ -70,69 +71,89 @@ def encode_documents(
         "dtype": dtype,
         "normalise": normalise,
     }
+    work = _Work(folder.parent / f".{folder.name}.encoding", forward, wanted, encoder.source)
     live = forward.live_docs
-    state = _resume(work, wanted)
-    present = np.zeros(len(forward), dtype=bool)
-    writer: VectorWriter | None = None
-    if state is not None:
-        present = np.load(work / "encoded.npy")
-        height, width = state["shape"]
-        writer = VectorWriter(work / "matrix.npy", height, width, dtype, normalise, encoder.source, new=False)
-    done = state["done"] if state is not None else 0
     with progress("encoding", total=len(live), unit="doc") as bar:
-        bar.update(done)
-        for start in range(done, len(live), part):
-            rows = live[start : start + part]
-            stored = zip(rows.tolist(), texts(rows.tolist()), strict=True)
+        bar.update(work.done)
+        for start in range(work.done, len(live), part):
+            rows = live[start : start + part].tolist()
+            stored = zip(rows, texts(rows), strict=True)
             nonempty = [(row, text) for row, text in stored if text and text.strip()]
             if nonempty:
-                vectors = encoder.documents([text for _, text in nonempty])
-                numbers = np.array([row for row, _ in nonempty], dtype=np.int64)
-                bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-                if len(bad):
-                    name = forward.docids[int(numbers[bad[0]])]
-                    raise InputError(f"--encoder: {encoder.source}: document {name!r} gives a value that is not finite")
-                if writer is None:
-                    work.mkdir(parents=True, exist_ok=True)
-                    file, width = work / "matrix.npy", vectors.shape[1]
-                    writer = VectorWriter(file, len(forward), width, dtype, normalise, encoder.source)
-                writer.put(numbers, vectors, forward.docids.take(numbers))
-                present[numbers] = True
-            if writer is not None:
-                writer.close()
-                _write_state(work, {**wanted, "done": start + len(rows), "shape": list(writer.matrix.shape)}, present)
+                work.put([row for row, _ in nonempty], encoder.documents([text for _, text in nonempty]))
+            work.save(start + len(rows))
             bar.update(len(rows))
-    if writer is None:
+    if work.writer is None:
         raise InputError(f"--field: no document has a text stored as {field!r}; index with the text, or import vectors")
-    dims = writer.matrix.shape[1]
+    present, dims = work.present, work.writer.matrix.shape[1]
 
     def fill(partial: Path) -> None:
         # A second name for the same file: what was encoded is not lost if anything fails from here on.
-        os.link(work / "matrix.npy", partial / "matrix.npy")
+        os.link(work.matrix, partial / "matrix.npy")
         finish(partial, present, neighbours, limit)
 
     save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=declaration, max_tokens=max_tokens)
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(work.path, ignore_errors=True)
     return Stored(int(present.sum()), dims, int((forward.live & ~present).sum()))
 
 
-def _resume(work: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """The state of an interrupted encoding of the same work; None, and a clean start, for anything else."""
-    try:
-        state: dict[str, Any] = parse_json((work / STATE).read_bytes(), str(work / STATE))
-        same = all(state[key] == value for key, value in wanted.items()) and (work / "matrix.npy").is_file()
-    except (OSError, InputError, ValueError, KeyError, TypeError):
-        same = False
-    if same:
-        return state
-    shutil.rmtree(work, ignore_errors=True)
-    return None
+class _Work:
+    """What is encoded so far, in a folder that an interrupted encoding leaves behind and the next one goes on from.
 
+    Made from the folder `path`, the forward index, what the work must have in common (`wanted`, with the `dtype` of the vectors
+    and whether to `normalise` them), and the encoder's name in messages, `source`.
 
-def _write_state(work: Path, state: dict[str, Any], present: np.ndarray) -> None:
-    """The state on disk: it appears after what it tells of."""
-    with open(work / "encoded.npy.partial", "wb") as stream:
-        np.save(stream, present)
-    os.replace(work / "encoded.npy.partial", work / "encoded.npy")
-    with write_file(work / STATE) as text:
-        text.write(json.dumps(state) + "\n")
+    Attributes: `done`, how many live documents were encoded; `present` (rows,), which rows have a vector; `matrix`, the file of
+    the vectors; `writer`, which writes it, None before the first vector.
+    """
+
+    def __init__(self, path: Path, forward: ForwardIndex, wanted: dict[str, Any], source: str) -> None:
+        self.path, self.matrix = path, path / "matrix.npy"
+        self.done, self.present = 0, np.zeros(len(forward), dtype=bool)
+        self.writer: VectorWriter | None = None
+        self._forward, self._wanted, self._source = forward, wanted, source
+        if not self._resume():
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _resume(self) -> bool:
+        """Goes on with an interrupted encoding of the same work; False where there is none, or its files are damaged."""
+        try:
+            state: dict[str, Any] = parse_json((self.path / STATE).read_bytes(), str(self.path / STATE))
+            present = np.load(self.path / ENCODED)
+            writer = self._open(*state["shape"], new=False)
+            if any(state[key] != value for key, value in self._wanted.items()):
+                return False
+            if present.shape != self.present.shape or list(writer.matrix.shape) != state["shape"]:
+                return False
+            self.done, self.present, self.writer = int(state["done"]), present, writer
+        except (OSError, InputError, ValueError, KeyError, TypeError, EOFError):
+            return False
+        return True
+
+    def _open(self, rows: int, dims: int, *, new: bool) -> VectorWriter:
+        dtype, normalise = self._wanted["dtype"], self._wanted["normalise"]
+        return VectorWriter(self.matrix, rows, dims, dtype, normalise, self._source, new=new)
+
+    def put(self, rows: list[int], vectors: NDArray[np.float32]) -> None:
+        """Stores the `vectors` (rows, dims) of `rows`; raises InputError for a value that is not finite."""
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            name = self._forward.docids[rows[int(bad[0])]]
+            raise InputError(f"--encoder: {self._source}: document {name!r} gives a value that is not finite")
+        if self.writer is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.writer = self._open(len(self._forward), vectors.shape[1], new=True)
+        self.writer.put(np.array(rows, dtype=np.int64), vectors, self._forward.docids.take(rows))
+        self.present[rows] = True
+
+    def save(self, done: int) -> None:
+        """Writes to disk that `done` documents were encoded; the state appears after what it tells of."""
+        self.done = done
+        if self.writer is None:
+            return
+        self.writer.close()
+        with open(self.path / f"{ENCODED}.partial", "wb") as stream:
+            np.save(stream, self.present)
+        os.replace(self.path / f"{ENCODED}.partial", self.path / ENCODED)
+        with write_file(self.path / STATE) as text:
+            text.write(json.dumps({**self._wanted, "done": done, "shape": list(self.writer.matrix.shape)}) + "\n")

@@ -139,7 +139,7 @@ def _read(file: str, documents: DocumentVectors) -> Mapping[str, NDArray[np.floa
     stored: dict[str, NDArray[np.float32]] = {}
     try:
         for block in open_vectors(file).blocks(dims=documents.dims):
-            vectors: Any = unit_rows(block.vectors) if documents.normalised else block.vectors
+            vectors = unit_rows(block.vectors) if documents.normalised else block.vectors
             stored.update(zip(block.ids, vectors, strict=True))
     except InputError as problem:
         raise InputError(f"--vectors.queries: {problem}") from None

@@ -11,7 +11,7 @@ import sys
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -327,7 +327,7 @@ def _kind(path: Path) -> str | None:
     return None
 
 
-def _choose(names: Any, wanted: Sequence[str], path: Path | None = None) -> str:
+def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = None) -> str:
     """The first of the wanted names that is there."""
     for name in wanted:
         if name in names:

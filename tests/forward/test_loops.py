@@ -7,8 +7,8 @@ import pytest
 
 from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
+from kernelsearch.core.rows import unit_products
 from kernelsearch.kernels import bm25
-from kernelsearch.kernels.spectral.unit_products import unit_products
 from kernelsearch.kernels.tfidf import TfidfVectors, compiled_cosines, vocabulary_idf
 
 built = pytest.mark.skipif(compiled.loops() is None, reason="installed without a C compiler")

@@ -15,7 +15,6 @@ from kernelsearch.kernels.pyramid.text_pyramid import (
     centred_operator,
     gaussian_pyramid,
     interpolated_operator,
-    laplacian_pyramid,
     spatial_operator,
     window,
 )
@@ -236,12 +235,6 @@ def test_interpolated_pyramid_has_one_length(graph):
     for level in gaussian_pyramid([0, 1, 2, 3, 0], graph, columns=3):
         assert level.code.shape == (4, 3)
         assert np.asarray(level.code.sum(axis=0)).ravel() == pytest.approx(np.ones(3))
-
-
-def test_laplacian_pyramid_adds_up_to_the_finest_level(graph):
-    levels = gaussian_pyramid([0, 1, 2, 3, 0, 2], graph)
-    rebuilt = sum(band.toarray() for band in laplacian_pyramid(levels)) + levels[-1].dense()
-    assert rebuilt == pytest.approx(levels[0].dense())
 
 
 def test_word_numbers_are_checked(graph):

@@ -8,11 +8,11 @@ from scipy import sparse
 
 from kernelsearch.core import compiled
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.rows import unit_products
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks, decompose
 from kernelsearch.kernels.spectral.krylov import block_krylov
-from kernelsearch.kernels.spectral.unit_products import unit_products
 
 SOLVERS = pytest.mark.parametrize("solver", ["arpack", "randomised"])
 

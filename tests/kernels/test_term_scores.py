@@ -12,7 +12,7 @@ from kernelsearch.core.types import Query
 from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEntropy
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
-from kernelsearch.kernels.term_scores import scores, term_scores
+from kernelsearch.kernels.term_scores import first_stage_scores, term_scores
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.lucene.models import BM25Model, DirichletModel, JelinekMercerModel
 
@@ -77,11 +77,12 @@ def test_parts_and_sums_by_definition(animals, loops, model):
     terms = animals.term_ids(words)
     assert terms.min() == -1 and 0 in terms and (expected == 0).any(axis=0).all()
     assert term_scores(animals, model, terms, weights, DOCS) == pytest.approx(expected, rel=1e-5)
-    assert scores(animals, model, terms, weights, DOCS) == pytest.approx(expected.sum(axis=1), rel=1e-5)
+    query = Query("", tuple(words), tuple(weights))
+    assert first_stage_scores(animals, model, query, DOCS) == pytest.approx(expected.sum(axis=1), rel=1e-5)
     # A term that is there twice counts with the sum of its weights.
-    again, both = np.append(terms, terms[0]), [*weights, 0.25]
+    again = Query("", (*words, words[0]), (*weights, 0.25))
     twice = [total + 0.25 * part(model, doc, words[0]) for total, doc in zip(expected.sum(axis=1), DOCS, strict=True)]
-    assert scores(animals, model, again, both, DOCS) == pytest.approx(twice, rel=1e-5)
+    assert first_stage_scores(animals, model, again, DOCS) == pytest.approx(twice, rel=1e-5)
 
 
 @pytest.mark.parametrize("model", [BM25Model(), DirichletModel(), JelinekMercerModel()], ids=str)
@@ -89,8 +90,8 @@ def test_a_query_without_known_terms_scores_nothing(animals, make_collection, lo
     for collection in (animals, make_collection([[], []])):
         docs = np.array([1, 0])
         assert term_scores(collection, model, [-1, -1], [1.0, 2.0], docs).tolist() == [[0, 0], [0, 0]]
-        assert scores(collection, model, [-1], [1.0], docs).tolist() == [0, 0]
-        assert scores(collection, model, [], [], docs).tolist() == [0, 0]
+        for words in (("gnu",), ()):
+            assert first_stage_scores(collection, model, Query("", words, (1.0,) * len(words)), docs).tolist() == [0, 0]
 
 
 def tfidf(doc):

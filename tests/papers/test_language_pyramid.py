@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 import kernelsearch
 from kernelsearch import train
-from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid, laplacian_pyramid
+from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
@@ -91,8 +91,6 @@ def test_equations_6_and_8_smoothing_along_positions_and_words(graph):
         code = np.eye(6)[:, TOKENS]
         smooth = dense_semantic(6, edges, scale) @ code @ dense_spatial(7, range(7), scale, 5)
         assert level.dense() == pytest.approx((smooth + 0.2 * background[:, None]) / 1.2)
-    fine, coarse = (level.dense() for level in levels)
-    assert laplacian_pyramid(levels)[0].toarray() == pytest.approx(fine - coarse)  # section 3: X_l = X_g(l) - X_g(l + 1)
 
 
 def test_equations_9_and_10_margins_of_nearest_hits_and_misses():

@@ -433,10 +433,10 @@ def test_documents_that_are_folded_in_are_counted_where_others_were_deleted(tmp_
     assert fold_in(tmp_path / "earlier", earlier, opened.forward, BM25()).meta["extra"]["folded"] == 3
 
 
-def test_folding_the_same_documents_changes_nothing(indexed):
+def test_rows_are_the_features_times_v_over_the_singular_values(indexed):
     basis = LatentBasis(indexed.artefacts / "klsa")
     features = BM25(k1=2.0, b=0.75).document_features(indexed.forward, np.arange(30))
-    assert np.allclose(basis.fold(features), basis.rows[:30], atol=1e-5)
+    assert np.allclose(features @ (basis.loadings / basis.values), basis.rows[:30], atol=1e-5)
 
 
 @pytest.mark.parametrize(

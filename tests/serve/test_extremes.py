@@ -18,7 +18,7 @@ def extremes(option: Option) -> list[str]:
         return [str(choice) for choice in option.choices]
     bounds = [bound for bound in (option.low, option.high) if bound is not None and math.isfinite(bound)]
     exact = [str(int(bound)) if option.kind is int else repr(float(bound)) for bound in bounds]
-    beyond = ["-1", "0", "1e-9", "1e9", "1e300", "inf", "-inf", "nan", "99999999999999999999"]
+    beyond = ["", "auto", "-1", "0", "1e-9", "1e9", "1e300", "inf", "-inf", "nan", "99999999999999999999"]
     return [*exact, *beyond, *(",".join([value] * 2) for value in beyond if option.many)]
 
 

@@ -82,6 +82,18 @@ def test_an_interrupted_encoding_with_other_settings_starts_again(index, encoder
     assert asked == [[0, 1, 2, 3], [4, 5], [0, 1, 2, 3], [4, 5]]
 
 
+@pytest.mark.parametrize("file", ["encoded.npy", "matrix.npy", "state.json"])
+def test_an_interrupted_encoding_with_a_damaged_file_starts_again(index, encoder_folder, file):
+    folder, encoder = store.place(index.artefacts, "m"), open_encoder(str(encoder_folder))
+    texts, asked = interrupted(index, 3)
+    with pytest.raises(KeyboardInterrupt):
+        encode_documents(folder, index.forward, texts, encoder, part=2)
+    damaged = folder.parent / ".m.encoding" / file
+    damaged.write_bytes(damaged.read_bytes()[:40])
+    assert encode_documents(folder, index.forward, texts, encoder, part=2).vectors == 6
+    assert asked == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3], [4, 5]]
+
+
 def test_a_killed_process_leaves_what_it_did(index, encoder_folder):
     """SIGKILL in the middle, then the same command: only the rest is encoded, and the vectors are complete."""
     code = f"""

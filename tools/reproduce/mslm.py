@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import wilcoxon
 
+from kernelsearch.core.measures import average_precision
 from kernelsearch.kernels.pyramid.matching import local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
@@ -103,11 +104,6 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
     return {mode: np.column_stack(columns) for mode, columns in out.items()}
 
 
-def average_precision(hits: np.ndarray, relevant: int) -> float:
-    """Average precision of a ranked list: `hits` (documents,) says which are relevant, `relevant` how many there are in all."""
-    return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
-
-
 class SavedSimilarities:
     """Similarities of a collection that were kept at `path`; `judgements` is "" or ALL (cran's second file)."""
 
@@ -130,7 +126,7 @@ class SavedSimilarities:
             grades = np.concatenate([grades[:DEPTH][order], grades[DEPTH:]])
         hits = grades > 0
         relevant = int(self.data[f"{query}-relevant{self.judgements}"])
-        return average_precision(hits, relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
+        return average_precision(np.flatnonzero(hits), relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
 
     def all(self, mode: str | None, weights: np.ndarray | None = None, mix: float = 1.0) -> np.ndarray:
         """Measures of all queries, shape (queries, 3); `mode`, `weights` and `mix` are those of `value` and `measures`."""

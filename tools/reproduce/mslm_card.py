@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import kernelsearch
+from kernelsearch.core.measures import average_precision
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
@@ -24,7 +25,6 @@ from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_grap
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tools.data.datasets import DATASETS, add_collections_option, judged_topics
-from tools.reproduce.mslm import average_precision
 from tools.reproduce.pages import rounded
 
 MU, DEPTH, WIDE = 1000.0, 200, Scale(8, 8)
@@ -112,7 +112,7 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
         ]
         orders = [np.argsort(-(zscores(level) + zscores(judged.bm25[:depth])), kind="stable") for level in values]
         lists = [np.concatenate([judged.hits[:depth][order], judged.hits[depth:]]) for order in orders]
-        precisions.append([average_precision(hits, judged.relevant) for hits in lists])
+        precisions.append([average_precision(np.flatnonzero(hits), judged.relevant) for hits in lists])
     return np.mean(precisions, axis=0)
 
 
@@ -128,7 +128,7 @@ def main() -> None:
     for name in arguments.names:
         index = DATASETS[name].open_index(collections, arguments.scratch / "indexes" / name)
         queries = judged_queries(name, collections, index)
-        first = float(np.mean([average_precision(judged.hits, judged.relevant) for judged in queries]))
+        first = float(np.mean([average_precision(np.flatnonzero(judged.hits), judged.relevant) for judged in queries]))
         print(f"{name}: query likelihood {rounded(first)}", flush=True)
         print("| MAP | " + " | ".join(CELLS) + " |\n| --- |" + " ---: |" * len(CELLS))
         for label, options, depth, width in SETTINGS:

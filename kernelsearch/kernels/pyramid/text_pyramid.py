@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -238,15 +237,10 @@ def gaussian_pyramid(
         if columns is not None and not iterate:
             code = smoothed @ interpolated_operator([length], columns, scale, width, shape).T
         else:
-            # At scale ∞ there is one distinct column; the level keeps the text's width so that levels can be subtracted.
+            # At scale ∞ there is one distinct column; the level keeps the text's width, so that all levels have one shape.
             code = smoothed @ spatial_operator([length], Samples.every([length]), scale, width, shape).T
         shown = code
         if columns is not None and iterate:
             shown = code @ interpolated_operator([length], columns, 0.0).T
         levels.append(Level(scale, sparse.csc_matrix(shown), base, eta))
     return levels
-
-
-def laplacian_pyramid(levels: Sequence[Level]) -> list[sparse.csc_matrix]:
-    """Differences of successive levels, X(l) - X(l+1) (Section 3), words × positions; backgrounds cancel."""
-    return [sparse.csc_matrix((fine.code - coarse.code) / (1 + fine.eta)) for fine, coarse in pairwise(levels)]

@@ -32,7 +32,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.registry import plugins as kernel_plugins
-from kernelsearch.kernels.term_scores import scores as first_stage_scores
+from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.learning.ranking.lists import Lists, normalise_features, zscores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
@@ -320,7 +320,7 @@ class Features:
             if not len(new):
                 pools.append(listed)
                 continue
-            scores = first_stage_scores(forward, self.model, forward.term_ids(query.terms), query.weights, new)
+            scores = first_stage_scores(forward, self.model, query, new)
             exact = scores.astype(np.float64)
             if listed.depth:
                 exact = np.minimum(exact, float(listed.scores[-1]))

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
 
 from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import InputError, OptionError
@@ -84,12 +83,6 @@ class LatentBasis:
         # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
         same_sign = column[places] * column[places[:1]] >= 0
         return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
-
-    def fold(self, features: sparse.csr_matrix) -> NDArray[np.floating]:
-        """Latent vectors of documents from their features (documents, features): Φ V Σ⁻¹, shape (documents, dims)."""
-        if self.parameters["landmarks"]:
-            raise OptionError(f"{self.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
-        return np.asarray(features @ (np.asarray(self.loadings, dtype=np.float64) / self.values))
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -238,8 +231,7 @@ def _save(
         rows.forget()
         finish(folder)
 
-    raw = collection.terms.take(np.arange(len(collection.terms)))
-    encoded = [term.encode("utf-8", errors="replace") for term in raw]
+    term_bytes, term_ends = collection.terms.arrays
     artefacts.save(
         path,
         KIND,
@@ -250,8 +242,8 @@ def _save(
         arrays={
             "values": decomposition.values,
             "feature_terms": feature_terms,
-            "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-            "term_ends": np.cumsum([len(term) for term in encoded], dtype=np.int64),
+            "term_bytes": term_bytes,
+            "term_ends": term_ends,
             **({} if decomposed is None else {"decomposed": decomposed}),
         },
         fill=fill,

@@ -24,98 +24,98 @@ LISTED_DOCUMENTS, BACKGROUND_DOCUMENTS = 50, 300
 Z_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
+def explain(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
     """The smoothed score of the document in row `doc`, split by top-z document and, within each, by latent dimension.
 
     The notes hold the dimensions used, the share of the document that they hold, whether klsa retrieved it, and the map.
-    `method` is the reranker; the other parameters are those of `Reranker.explain`.
+    `reranker` has the basis; the other parameters are those of `Reranker.explain`.
     """
-    located = method.locate(query, candidates)
+    located = reranker.locate(query, candidates)
     query_scores, scale = located.query_scores, located.scale
     place = position(candidates, doc)
     if place is not None:
         own = float(query_scores[place])
     else:
-        own = float(method.outside(query, candidates, np.array([doc], dtype=np.int32), context)[0])
-    weight = method.weight
-    top = method.top(query_scores)
-    shares = method.document_weights(query_scores[top]).astype(np.float64)
-    parts = method.coordinates(candidates.docs[top]).astype(np.float64)
+        own = float(reranker.outside(query, candidates, np.array([doc], dtype=np.int32), context)[0])
+    weight = reranker.weight
+    top = reranker.top(query_scores)
+    shares = reranker.document_weights(query_scores[top]).astype(np.float64)
+    parts = reranker.coordinates(candidates.docs[top]).astype(np.float64)
     parts *= weight / scale.latent_deviation * shares[:, None]
-    parts *= method.targets(np.array([doc]))[0].astype(np.float64)
+    parts *= reranker.targets(np.array([doc]))[0].astype(np.float64)
     totals = parts.sum(axis=1)
     order = np.argsort(-np.abs(totals), kind="stable")
     contributions = [
-        _through(method, candidates, int(top[row]), doc, float(query_scores[top[row]]), parts[row])
+        _through(reranker, candidates, int(top[row]), doc, float(query_scores[top[row]]), parts[row])
         for row in order[:SHOWN_DOCUMENTS]
     ]
     if len(order) > SHOWN_DOCUMENTS:
         rest = float(totals[order[SHOWN_DOCUMENTS:]].sum())
         contributions.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
-    detail = f"λ {weight:g}, z {'auto' if method.automatic else method.z}"
+    detail = f"λ {weight:g}, z {'auto' if reranker.automatic else reranker.z}"
     latent = Contribution("like the best documents", float(totals.sum()), detail, tuple(contributions))
-    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × {_query_score(method, own)}")
+    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × {_query_score(reranker, own)}")
     all_parts = [latent, lexical]
-    if method.automatic:
+    if reranker.automatic:
         means = weight * scale.latent_mean / scale.latent_deviation + (1 - weight) * scale.score_mean / scale.score_deviation
         all_parts.append(Contribution("mean of the candidates", -means, "subtracted by the z-scores"))
     notes: dict[str, Any] = {
-        "dimensions": method.dims,
-        "held": float(np.square(method.basis.rows[doc, : method.dims].astype(np.float64)).sum()),
+        "dimensions": reranker.dims,
+        "held": float(np.square(reranker.basis.rows[doc, : reranker.dims].astype(np.float64)).sum()),
         "retrieved": place is None,
     }
-    if method.automatic:
-        notes["feedback"] = feedback_note(method.index.forward, candidates.docs[top], shares)
-    if method.basis.dims >= 2:
-        notes["map"] = latent_map(method, query, candidates, doc, context)
+    if reranker.automatic:
+        notes["feedback"] = feedback_note(reranker.index.forward, candidates.docs[top], shares)
+    if reranker.basis.dims >= 2:
+        notes["map"] = latent_map(reranker, query, candidates, doc, context)
     score = sum(part.value for part in all_parts)
-    return Explanation(method.name, method.index.forward.docids[doc], score, tuple(all_parts), notes)
+    return Explanation(reranker.name, reranker.index.forward.docids[doc], score, tuple(all_parts), notes)
 
 
 def _through(
-    method: KernelLSA, candidates: Candidates, place: int, doc: int, score: float, parts: NDArray[np.float64]
+    reranker: KernelLSA, candidates: Candidates, place: int, doc: int, score: float, parts: NDArray[np.float64]
 ) -> Contribution:
     """What one of the top-z documents contributes, by the latent dimensions (`parts`) that it shares with the document."""
     source = int(candidates.docs[place])
     strongest = np.argsort(-np.abs(parts), kind="stable")[:SHOWN_DIMENSIONS]
     contributions = [
         Contribution(
-            f"dimension {dimension + 1}", float(parts[dimension]), ", ".join(method.basis.strongest_terms(int(dimension)))
+            f"dimension {dimension + 1}", float(parts[dimension]), ", ".join(reranker.basis.strongest_terms(int(dimension)))
         )
         for dimension in strongest
     ]
     if len(parts) > len(strongest):
         contributions.append(Contribution("other dimensions", float(parts.sum() - parts[strongest].sum())))
-    name = "itself" if source == doc else method.index.forward.docids[source]
-    detail = f"rank {place + 1}, {_query_score(method, score)}"
+    name = "itself" if source == doc else reranker.index.forward.docids[source]
+    detail = f"rank {place + 1}, {_query_score(reranker, score)}"
     return Contribution(f"through {name}", float(parts.sum()), detail, tuple(contributions))
 
 
-def _query_score(method: KernelLSA, score: float) -> str:
+def _query_score(reranker: KernelLSA, score: float) -> str:
     """k_q of a document for a detail, with its origin where that is not the first stage."""
-    return f"k_q {score:.4f}{' of the fitted kernel' if method.settings.scores == 'kernel' else ''}"
+    return f"k_q {score:.4f}{' of the fitted kernel' if reranker.settings.scores == 'kernel' else ''}"
 
 
-def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:
+def latent_map(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:
     """The picture of `plot` as plain data: listed documents in two dimensions, some others, and the query's path as z grows.
 
     The parameters are those of `explain`.
     """
-    ranked = method.apply(query, candidates, context).docs
+    ranked = reranker.apply(query, candidates, context).docs
     listed = list(dict.fromkeys([*ranked[:LISTED_DOCUMENTS].tolist(), doc]))
     ranks = [int(np.flatnonzero(ranked == row)[0]) + 1 if row in ranked else None for row in listed]
-    others = np.random.default_rng(0).permutation(len(method.basis.rows))[:BACKGROUND_DOCUMENTS]
-    steps, positions = query_path(method, query, candidates)
-    used = min(method.z, len(positions))
+    others = np.random.default_rng(0).permutation(len(reranker.basis.rows))[:BACKGROUND_DOCUMENTS]
+    steps, positions = query_path(reranker, query, candidates)
+    used = min(reranker.z, len(positions))
     return {
-        "axes": [list(method.basis.strongest_terms(dimension)) for dimension in range(2)],
+        "axes": [list(reranker.basis.strongest_terms(dimension)) for dimension in range(2)],
         "documents": [
             {"docid": docid, "rank": rank, "x": x, "y": y}
             for docid, rank, (x, y) in zip(
-                method.index.forward.docids.take(listed), ranks, _rounded(plane(method, listed)), strict=True
+                reranker.index.forward.docids.take(listed), ranks, _rounded(plane(reranker, listed)), strict=True
             )
         ],
-        "background": _rounded(plane(method, others)),
+        "background": _rounded(plane(reranker, others)),
         "z": used,
         "path": [
             {"z": z, "x": x, "y": y} for z, (x, y) in ((z, _rounded(positions[z - 1 : z])[0]) for z in sorted({*steps, used}))
@@ -123,10 +123,10 @@ def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int
     }
 
 
-def plane(method: KernelLSA, docs: NDArray[np.integer] | Sequence[int] | None = None) -> NDArray[np.float32]:
-    """The rows `docs` of the basis of `method`, all for None, in the first two latent dimensions, shape (documents, 2)."""
-    rows = method.basis.rows[:, :2] if docs is None else method.basis.rows[docs, :2]
-    return np.asarray(rows * method.basis.values[:2].astype(np.float32))
+def plane(reranker: KernelLSA, docs: NDArray[np.integer] | Sequence[int] | None = None) -> NDArray[np.float32]:
+    """The rows `docs` of the basis of `reranker`, all for None, in the first two latent dimensions, shape (documents, 2)."""
+    rows = reranker.basis.rows[:, :2] if docs is None else reranker.basis.rows[docs, :2]
+    return np.asarray(rows * reranker.basis.values[:2].astype(np.float32))
 
 
 def _rounded(points: NDArray[np.floating]) -> list[list[float]]:
@@ -134,14 +134,14 @@ def _rounded(points: NDArray[np.floating]) -> list[list[float]]:
     return [[float(f"{value:.6g}") for value in point] for point in points.tolist()]
 
 
-def query_path(method: KernelLSA, query: Query, candidates: Candidates) -> tuple[list[int], NDArray[np.float64]]:
+def query_path(reranker: KernelLSA, query: Query, candidates: Candidates) -> tuple[list[int], NDArray[np.float64]]:
     """The query's position in the plane as z grows: (steps of z to show, positions of shape (candidates, 2)).
 
-    Position z - 1 is the mean of the top-z documents, weighted by their scores. `method` is the reranker.
+    Position z - 1 is the mean of the top-z documents, weighted by their scores. `reranker` has the basis.
     """
-    query_scores = method.query_scores(query, candidates).astype(np.float64)
+    query_scores = reranker.query_scores(query, candidates).astype(np.float64)
     order = np.argsort(-query_scores, kind="stable")
     weights = np.maximum(query_scores[order], 0)
-    sums = np.cumsum(weights[:, None] * plane(method, candidates.docs[order]), axis=0)
+    sums = np.cumsum(weights[:, None] * plane(reranker, candidates.docs[order]), axis=0)
     positions = sums / np.maximum(np.cumsum(weights), 1e-12)[:, None]
     return [z for z in Z_STEPS if z <= len(order)], positions

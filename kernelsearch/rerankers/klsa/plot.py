@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
 
-def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context) -> None:
+def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context) -> None:
     """Draws documents in the first two latent dimensions, and the query's position among them as z grows.
 
-    `method` is the reranker, `path` the file; the other parameters are those of `Reranker.plot`. `doc`, if given, is marked and
-    labelled besides the first documents after reranking. Raises OptionError where the basis has one dimension.
+    `reranker` has the basis, `path` is the file; the other parameters are those of `Reranker.plot`. `doc`, if given, is marked
+    and labelled besides the first documents after reranking. Raises OptionError where the basis has one dimension.
     """
-    if method.basis.dims < 2:
+    if reranker.basis.dims < 2:
         raise OptionError("--plot: the basis has one dimension only; two are drawn")
     figure = new_figure(8.5, 6)
     axes: Any = figure.add_subplot()
-    points = plane(method)
+    points = plane(reranker)
     shown = np.random.default_rng(0).permutation(len(points))[:4000]
     axes.scatter(
         points[shown, 0], points[shown, 1], s=4, color="0.82", linewidths=0, label="documents", zorder=1, rasterized=True
@@ -37,24 +37,24 @@ def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | Non
     axes.scatter(
         *points[listed].T, s=14, color="#7aa6c2", linewidths=0, label=f"first {len(listed)} of the first stage", zorder=2
     )
-    ranked = method.apply(query, candidates, context)
+    ranked = reranker.apply(query, candidates, context)
     marked = list(dict.fromkeys([*([doc] if doc is not None else []), *ranked.docs[:8].tolist()]))
     axes.scatter(
         points[marked, 0], points[marked, 1], s=26, color="#c8553d", linewidths=0, label="first 8 after klsa", zorder=3
     )
-    _draw_path(axes, method, query, candidates)
-    _label(axes, points[marked], method.index.forward.docids.take(marked), emphasised=0 if doc is not None else None)
+    _draw_path(axes, reranker, query, candidates)
+    _label(axes, points[marked], reranker.index.forward.docids.take(marked), emphasised=0 if doc is not None else None)
     for axis, dimension in ((axes.set_xlabel, 0), (axes.set_ylabel, 1)):
-        axis(f"dimension {dimension + 1}: " + ", ".join(method.basis.strongest_terms(dimension)))
+        axis(f"dimension {dimension + 1}: " + ", ".join(reranker.basis.strongest_terms(dimension)))
     axes.set_title(query.text if len(query.text) <= 90 else query.text[:87] + "...", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False, fontsize=8)
     save_figure(figure, path)
 
 
-def _draw_path(axes: Any, method: KernelLSA, query: Query, candidates: Candidates) -> None:
+def _draw_path(axes: Any, reranker: KernelLSA, query: Query, candidates: Candidates) -> None:
     """The query's position for z = 1, 2, 5, ..., with the z of the settings marked."""
-    steps, positions = query_path(method, query, candidates)
+    steps, positions = query_path(reranker, query, candidates)
     path = positions[np.array(steps) - 1]
     axes.plot(
         path[:, 0],
@@ -66,7 +66,7 @@ def _draw_path(axes: Any, method: KernelLSA, query: Query, candidates: Candidate
         label="query as z grows",
         zorder=4,
     )
-    used = min(method.z, len(positions))
+    used = min(reranker.z, len(positions))
     chosen = positions[used - 1]
     axes.scatter([chosen[0]], [chosen[1]], marker="*", s=150, color="#e3b505", edgecolors="black", linewidths=0.7, zorder=5)
     halo = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}

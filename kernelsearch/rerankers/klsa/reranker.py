@@ -25,15 +25,14 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.core.execution import Engine
-from kernelsearch.core.rows import divide_rows
+from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.kernels.saved import from_data
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
-from kernelsearch.kernels.spectral.unit_products import scaled_unit_rows, unit_products
-from kernelsearch.kernels.term_scores import scores as first_stage_scores
+from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.klsa import KERNEL_LSA
@@ -314,9 +313,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         """
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
-        forward = self.index.forward
-        terms = forward.term_ids(query.terms)
-        exact = first_stage_scores(forward, context.model, terms, query.weights, docs).astype(np.float32)
+        exact = first_stage_scores(self.index.forward, context.model, query, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: MixScale) -> NDArray[np.float64]:

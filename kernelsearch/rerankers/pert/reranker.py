@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.term_scores import scores as first_stage_scores
+from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
 from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_vectors
@@ -170,6 +170,5 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         return self.index.lucene.search(queries, hits, model=context.model, threads=context.threads)
 
     def _scores(self, query: Query, docs: NDArray[np.int32], context: Context) -> NDArray[np.float32]:
-        index = self.index.forward
-        scores = first_stage_scores(index, context.model, index.term_ids(query.terms), query.weights, docs)
+        scores = first_stage_scores(self.index.forward, context.model, query, docs)
         return np.asarray(scores, dtype=np.float32)

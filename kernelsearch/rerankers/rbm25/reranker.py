@@ -29,7 +29,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.term_scores import scores as first_stage_scores
+from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.kernels.vectors import VectorKernel
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.lucene.models import Model
@@ -198,10 +198,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         """g before scaling of every query with every document, shape (queries, documents); negative values count as 0."""
         forward = self.index.forward
         if self.settings.relevance == FIRST_STAGE:
-            values = [
-                first_stage_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs)
-                for query in queries
-            ]
+            values = [first_stage_scores(forward, context.model, query, docs) for query in queries]
         elif self._relevance is None:
             return self.bm25_of_all(queries, docs)
         else:

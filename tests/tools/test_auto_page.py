@@ -10,9 +10,9 @@ from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 from tools.data.made_topics import CONVERSATION, abstracts, conclusions, known_items, posts
-from tools.reproduce.auto import choose
+from tools.reproduce.auto import choose, larger_text
 from tools.reproduce.auto_gates import bounded
-from tools.reproduce.auto_tables import computed, loaded, long_documents
+from tools.reproduce.auto_tables import Condition, computed, loaded, long_documents
 
 SENTENCE = "the quick brown foxes jumped over seventeen lazy dogs near rivers"
 RECORD = "\n\nCACM December, 1958\n\nPerlis, A. J.\n\nCA581203 JB March 22, 1978  8:28 PM\n\n100\t5\t1\n123\t5\t1"
@@ -99,6 +99,14 @@ def test_the_tables_rank_as_auto_does(demo_index):
     assert condition.ap(READING_WEIGHTS) == pytest.approx(ap(ranked), abs=5e-3)  # those below are in a simpler order
     assert condition.base.mean() > np.mean(ap(lists))  # the same list, and then what the expanded query adds
     assert abs(condition.ap(READING_WEIGHTS) - condition.base).max() > 0.01
+
+
+def test_the_sentence_on_more_topics_has_gains_errors_and_risk(monkeypatch):
+    """By hand: two topics of AP .5; auto takes .1 from the first, 10 ± 7.1 percent, and mslm adds .25 to the second."""
+    monkeypatch.setattr(Condition, "ap", lambda self, weights: np.array([0.4, 0.5] if len(weights) > 1 else [0.5, 0.75]))
+    rest = np.zeros(2)
+    condition = Condition("a", "b", "c", *[rest] * 7, alone={"first": np.array([0.5, 0.5])})
+    assert larger_text(condition) == "a (BM25 .5000): `auto` -10.0 ±7.1% (1/0, 0.1), `mslm` +25.0 ±17.7% (0/1)"
 
 
 class Named:

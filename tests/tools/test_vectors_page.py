@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tools.data.made_topics import without_words
-from tools.reproduce.vectors import Measured, leave_one_out, page_text
+from tools.reproduce.vectors import DEFAULT, PLAIN, Measured, leave_one_out, page_text
 from tools.reproduce.vectors_learned import Tables, training_rows
 from tools.reproduce.vectors_long import join_judgements, related_groups
 from tools.reproduce.vectors_weights import DENSE, FEEDBACK, MSLM, smallest_lead
@@ -23,12 +23,14 @@ def test_a_setting_is_chosen_on_the_other_collections():
 
 def test_figures_are_read_as_they_were_written(tmp_path):
     label = "`auto` with vectors"
-    measured = Measured({"BM25": [0.25, 0.0, 0.5], label: [0.5, 0.125, 0.375]}, {(0.5, 10, 0.3): [0.375] * 3}, 0.75)
+    choices = {PLAIN: ["auto"] * 5, DEFAULT: ["net, penalty 0.01", "auto", "auto", "net, penalty 0.01", "auto"]}
+    measured = Measured({"BM25": [0.25, 0.0, 0.5], label: [0.5, 0.125, 0.375]}, {(0.5, 10, 0.3): [0.375] * 3}, 0.75, choices, 2)
     measured.save(tmp_path / "figures" / "a.json")
     again = Measured.load(tmp_path / "figures" / "a.json")
     assert again == measured
     text = page_text({"a": again, "b": again})
     assert "| BM25 | .2500 | .2500 |" in text and "| klsa over BM25 + MiniLM |" not in text and "0.75 ms" in text
+    assert "| 5 auto | 5 auto |" in text and "| 2 net, penalty 0.01; 3 auto |" in text and "| 3 (2) | 3 (2) |" in text
     assert f"| {label} | .3333 | .3333 |" in text and f"| {label} | (1/2, 0.1) | (1/2, 0.1) |" in text
 
 

@@ -29,11 +29,9 @@ from tools.reproduce.vectors_long import join_judgements, related_groups
 Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
-DEPTH, TOPICS, MADE, FEWEST = 500, 250, 200, 100
-#: Conditions on which `auto` was below BM25 by more than .5%, measured again on so many made topics.
-LARGER, LARGER_CONDITIONS = 600, (
-    "cacm, known items", "cisi, titles", "cisi, conclusions", "npl, noisy known items", "scifact, noisy known items",
-)  # fmt: skip
+DEPTH, TOPICS, MADE, FEWEST = 500, 250, 600, 100
+#: The collection on whose noisy known items `auto` is below BM25 by more than .5%, measured again on so many topics.
+LARGER_CORPUS, LARGER = "npl", 2400
 #: Documents that are joined to a long one.
 PARTS = 4
 OWN_TOPICS = {
@@ -198,33 +196,26 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
             ("noisy known items", known_items(documents, MADE, 5, codes=False)),
             ("posts", posts(documents, MADE)),
         ):
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
+            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch, most=MADE)
         made = {"titles": titles(documents, MADE), "conclusions": conclusions(documents, MADE, codes=False)}
         made = {kind: parts for kind, parts in made.items() if len(parts[1]) >= FEWEST}
         if OWN_TOPICS[corpus] == "topical":
             made["abstracts"] = abstracts(documents, dataset.read(collections)[1], MADE)
         for kind, (bodies, topics, qrels) in made.items():
             index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
+            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch, most=MADE)
 
 
-def larger_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
-    """LARGER_CONDITIONS with LARGER topics each, or as many as the corpus gives.
+def larger_condition(collections: Path, scratch: Path) -> Condition:
+    """The noisy known items of LARGER_CORPUS, LARGER of them, among which are those of `compute_conditions`.
 
-    The parameters are those of `compute_conditions`.
+    The parameters are its, too.
     """
-    for name in LARGER_CONDITIONS:
-        corpus, _, kind = name.partition(", ")
-        dataset = DATASETS[corpus]
-        documents = read_corpus(collections / dataset.folder / dataset.corpus)
-        if kind in ("titles", "conclusions"):
-            made = titles(documents, LARGER) if kind == "titles" else conclusions(documents, LARGER, codes=False)
-            bodies, topics, qrels = made
-            index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-        else:
-            topics, qrels = known_items(documents, LARGER, 5 if kind.startswith("noisy") else 0, codes=False)
-            index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
-        yield measured(f"{name}, {LARGER} topics", kind, corpus, index, topics, qrels, scratch, most=LARGER)
+    dataset, kind = DATASETS[LARGER_CORPUS], "noisy known items"
+    index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+    topics, qrels = known_items(read_corpus(collections / dataset.folder / dataset.corpus), LARGER, 5, codes=False)
+    name = f"{LARGER_CORPUS}, {kind}, {LARGER} topics"
+    return measured(name, kind, LARGER_CORPUS, index, topics, qrels, scratch, most=LARGER)
 
 
 def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tuple[Documents, Judgements]:

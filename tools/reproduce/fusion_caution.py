@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.learning.ranking.choose import preferred
-from tools.reproduce.fusion_conditions import default_learner
+from tools.reproduce.fusion_conditions import WORDS
 from tools.reproduce.pages import markdown_table
 
 Tried = Mapping[str, NDArray[np.float64]]
@@ -28,12 +28,12 @@ def among_equals(tried: Tried) -> str:
 
     `tried` has AP per training topic by candidate, in cross-validation; the name of the chosen candidate is returned.
     """
-    return preferred(tried, (), default_learner().caution)[0]
+    return preferred(tried, (), WORDS.learner().caution)[0]
 
 
 def cautious(caution: float) -> Callable[[Tried], str]:
     """The rule of `Best` with `caution` standard errors: a function that chooses among candidates as `among_equals` does."""
-    learner = default_learner()
+    learner = WORDS.learner()
     return lambda tried: preferred(tried, learner.inputs, learner.caution, caution)[0]
 
 

@@ -49,15 +49,43 @@ MADE_CONDITIONS = (
 )
 MADE, DEPTH, NEGATIVES, COMPLETE, SEED = 200, 1000, 200, 300, 0
 VOTES = next(name for name in parse_recipe(RECIPE) if name.startswith("votes"))
-FIXED = tuple(dict.fromkeys([*(name for name in parse_recipe(RECIPE) if name != VOTES), *READING_WEIGHTS]))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The default recipe of `fusion`: its features besides the votes, what adds candidates, auto's weights, and the vectors.
+
+    `vectors` is the name of the vectors, "none" for words alone.
+    """
+
+    fixed: tuple[str, ...]
+    sources: tuple[str, ...]
+    weights: Mapping[str, float]
+    vectors: str = "none"
+
+    def learner(self) -> Best:
+        """The unfitted learner of `train --rerank fusion` for the features of a Table."""
+        return anchored_learner((*self.fixed, VOTES), self.weights, random_state=SEED)
+
+
+def recipe_of(weights: Mapping[str, float], vectors: str = "none") -> Recipe:
+    """The default recipe that starts from the `weights` of `auto` by feature, with the vectors of that name."""
+    added = () if vectors == "none" else (f"dense-rm:{vectors}",)
+    sources = (*parse_recipe(SOURCES), *(() if vectors == "none" else (f"dense:{vectors}",)))
+    fixed = dict.fromkeys([*(name for name in parse_recipe(RECIPE) if name != VOTES), *added, *weights])
+    return Recipe(tuple(fixed), sources, weights, vectors)
+
+
+WORDS = recipe_of(READING_WEIGHTS)
 
 
 @dataclass(frozen=True)
 class Table:
     """Whole pools of a condition's topics with raw features. Topics are numbered; so are those that vote for them.
 
-    `X` (rows, FIXED + votes), `docs`, `y`, `rank` (order of docids) and `place` (the topic's number) have a value per row;
-    `plain` marks what was found without votes. `sims` (topics, voters) are cosines of queries, `relevant` (voters, documents).
+    `X` (rows, features of the recipe, the votes last), `docs`, `y`, `rank` (order of docids) and `place` (the topic's number)
+    have a value per row; `plain` marks what was found without votes. `sims` (topics, voters) are cosines of queries, `relevant`
+    is (voters, documents).
     """
 
     data: dict[str, NDArray[Any]]
@@ -119,11 +147,17 @@ class Entry:
 
 
 def compute(
-    index: kernelsearch.Index, topics: Topics, qrels: Judgements, voting: tuple[Topics, Judgements] | None, cache: Path
+    index: kernelsearch.Index,
+    topics: Topics,
+    qrels: Judgements,
+    voting: tuple[Topics, Judgements] | None,
+    cache: Path,
+    recipe: Recipe = WORDS,
 ) -> Table:
     """The table of judged `topics`; all other topics vote, or those of `voting`. AP of BM25 and `auto` come with it.
 
-    `qrels` has the judgements, `index` the documents; the file `cache` has the table where it was computed before.
+    `qrels` has the judgements, `index` the documents; the file `cache` has the table where it was computed before. `recipe` has
+    the features.
     """
     if not cache.exists():
         qids, forward, cosine = judged_topics(topics, qrels), index.forward, Cosine()
@@ -134,9 +168,9 @@ def compute(
             voters, judged = index.lucene.queries([voting[0][qid] for qid in names], names), voting[1]
         votes = TrainingVotes(index, TrainingQueries.of(voters, judged), leave_out=voting is None)
         own = sparse.vstack([cosine.query_features(forward, query) for query in queries], format="csr")
-        features = Features(index, (*FIXED, VOTES), sources=parse_recipe(SOURCES), training_votes=votes)
-        plain = Features(index, ("first",), sources=[name for name in parse_recipe(SOURCES) if name != VOTES])
-        auto, parts, measured = AutoReranker(index), [], []
+        features = Features(index, (*recipe.fixed, VOTES), sources=recipe.sources, training_votes=votes)
+        plain = Features(index, ("first",), sources=[name for name in recipe.sources if name != VOTES])
+        auto, parts, measured = AutoReranker(index, vectors=recipe.vectors), [], []
         for start in range(0, len(queries), 32):
             batch = queries[start : start + 32]
             lists = index.lucene.search(batch, DEPTH)
@@ -163,27 +197,31 @@ def compute(
         arrays |= {"totals": totals, "bm25": bm25, "auto": auto_ap, "rel_rows": relevant.row, "rel_cols": relevant.col}
         arrays |= {"sims": (own @ votes.vectors.T).toarray().astype(np.float32), "qids": np.array(qids)}
         cache.parent.mkdir(parents=True, exist_ok=True)
-        arrays |= {"names": np.array([*FIXED, VOTES]), "ndocs": np.array(len(forward))}
+        arrays |= {"names": np.array([*recipe.fixed, VOTES]), "ndocs": np.array(len(forward))}
         np.savez(cache, **arrays)  # type: ignore[arg-type]
     stored = dict(np.load(cache))
-    if stored["names"].tolist()[:-1] != list(FIXED):
+    if stored["names"].tolist()[:-1] != list(recipe.fixed):
         raise SystemExit(f"{cache}: features of another recipe; remove it")
     return Table(stored)
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is learned from: the rows of a table with drawn candidates, complete rankings, and groups of related topics."""
+    """What is learned from: the rows of a table with drawn candidates, complete rankings, and groups of related topics.
+
+    `recipe` has the features and the learner.
+    """
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
     qid: NDArray[np.int64]
     complete: list[CompleteList]
     groups: dict[int, int]
+    recipe: Recipe
 
     def fitted(self) -> Best:
         """The default learner, fitted."""
-        return default_learner().fit(self.X, self.y, self.qid, complete=self.complete, groups=self.groups)
+        return self.recipe.learner().fit(self.X, self.y, self.qid, complete=self.complete, groups=self.groups)
 
     def measured(self, best: Best, table: Table, topics: Sequence[int], voters: NDArray[np.bool_]) -> dict[str, Any]:
         """What every candidate gives, chosen or not: {"tried": cross-validated AP, "fusion" and "as new": AP of `topics`}.
@@ -211,13 +249,8 @@ def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> B
     return training_data(table, learned, voting=voting).fitted()
 
 
-def default_learner() -> Best:
-    """The unfitted learner of `train --rerank fusion` for the features of a Table."""
-    return anchored_learner((*FIXED, VOTES), READING_WEIGHTS, random_state=SEED)
-
-
-def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Training:
-    """What `learn` learns from; the parameters are the same."""
+def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = True, recipe: Recipe = WORDS) -> Training:
+    """What `learn` learns from; the parameters are the same, and `recipe` has the features of `table`."""
     numbers, chance = np.flatnonzero(learned), np.random.default_rng(SEED)
     measured = set(np.random.default_rng(SEED).permutation(len(numbers))[:COMPLETE].tolist())
     parts, complete = [], []
@@ -236,9 +269,9 @@ def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = Tr
             rows = np.sort(np.concatenate([right, others]))
             parts.append((entry.features[rows], entry.relevant[rows].astype(np.float64), np.full(len(rows), place)))
     relevant = [[str(row) for row in table.relevant[topic].indices] for topic in numbers]
-    groups = dict(enumerate(related_groups(relevant, -(-len(numbers) // default_learner().folds)).tolist()))
+    groups = dict(enumerate(related_groups(relevant, -(-len(numbers) // recipe.learner().folds)).tolist()))
     X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return Training(X, y, qid, complete, groups)
+    return Training(X, y, qid, complete, groups, recipe)
 
 
 def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool) -> list[float]:
@@ -265,6 +298,10 @@ def ranked_by(
     return aps
 
 
+#: A table to learn from, its topics that are learned from and vote, and the topics of another table, or of itself, to rank.
+Round = tuple[Table, NDArray[np.bool_], NDArray[np.int64]]
+
+
 def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None:
     """Measures all conditions, or those whose names are in `only`, and saves AP per topic in the folder `scratch`.
 
@@ -276,32 +313,45 @@ def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None
             continue
         training, _, measured = name.rpartition(" -> ")
         table = open_table(measured, collections, scratch, training)
-        topics = np.arange(len(table.totals))
-        values: dict[str, Any] = {"BM25": table.bm25.tolist(), "auto": table.auto.tolist()}
-        related, fusion, as_new = np.zeros(len(topics), dtype=bool), np.zeros(len(topics)), np.zeros(len(topics))
-        choices, candidates = [], []
         if training:
             learned = open_table(training, collections, scratch, "")
-            rounds = [(learned, np.ones(len(learned.totals), dtype=bool), topics)]
+            rounds = [(learned, np.ones(len(learned.totals), dtype=bool), np.arange(len(table.totals)))]
         else:
-            folds = topic_folds(table.qids, 5 if name in COLLECTIONS else 2, SEED)
-            rounds = [(table, folds != fold, topics[folds == fold]) for fold in np.unique(folds)]
-        for source, voters, held_out in rounds:
-            training_rows = training_data(source, voters)
-            best = training_rows.fitted()
-            choices.append(best.choice_)
-            related[held_out] = (table.related[held_out] & voters).any(axis=1)
-            measured_candidates = training_rows.measured(best, table, held_out.tolist(), voters)
-            fusion[held_out] = measured_candidates["fusion"][best.choice_]
-            as_new[held_out] = measured_candidates["as new"][best.choice_]
-            candidates.append({"held out": held_out.tolist(), **measured_candidates})
-        values |= {"fusion": fusion.tolist(), "as new": as_new.tolist(), "related": related.tolist(), "choices": choices}
-        values["candidates"] = candidates
+            rounds = fold_rounds(table, 5 if name in COLLECTIONS else 2)
+        values = measured_rounds(table, rounds)
         result.parent.mkdir(parents=True, exist_ok=True)
         result.write_text(json.dumps(values), encoding="utf-8")
         print(
             name, {label: round(float(np.mean(values[label])), 4) for label in ("BM25", "auto", "fusion", "as new")}, flush=True
         )
+
+
+def fold_rounds(table: Table, folds: int) -> list[Round]:
+    """The rounds of a cross-validation over the topics of `table`, in so many `folds`."""
+    assigned = topic_folds(table.qids, folds, SEED)
+    return [(table, assigned != fold, np.flatnonzero(assigned == fold)) for fold in np.unique(assigned)]
+
+
+def measured_rounds(table: Table, rounds: Sequence[Round], recipe: Recipe = WORDS) -> dict[str, Any]:
+    """AP per topic of `table`, whose topics the `rounds` rank: of BM25, auto, fusion, and fusion on topics as new.
+
+    Also which topics are related to training topics, what each round chose ("choices"), and what every candidate gives
+    ("candidates", see `Training.measured`). `recipe` has the features of `table`.
+    """
+    count = len(table.totals)
+    related, fusion, as_new = np.zeros(count, dtype=bool), np.zeros(count), np.zeros(count)
+    choices, candidates = [], []
+    for source, voters, held_out in rounds:
+        training_rows = training_data(source, voters, recipe=recipe)
+        best = training_rows.fitted()
+        choices.append(best.choice_)
+        related[held_out] = (table.related[held_out] & voters).any(axis=1)
+        measured_candidates = training_rows.measured(best, table, held_out.tolist(), voters)
+        fusion[held_out] = measured_candidates["fusion"][best.choice_]
+        as_new[held_out] = measured_candidates["as new"][best.choice_]
+        candidates.append({"held out": held_out.tolist(), **measured_candidates})
+    values: dict[str, Any] = {"BM25": table.bm25.tolist(), "auto": table.auto.tolist(), "fusion": fusion.tolist()}
+    return values | {"as new": as_new.tolist(), "related": related.tolist(), "choices": choices, "candidates": candidates}
 
 
 def open_table(name: str, collections: Path, scratch: Path, training: str) -> Table:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 import kernelsearch
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
+from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors import store
 from kernelsearch.vectors.readers import open_vectors
 from tools import ROOT
-from tools.data.datasets import Dataset, Judgements, add_collections_option, judged_topics
+from tools.data.datasets import Dataset, Judgements, Topics, add_collections_option, judged_topics
+from tools.reproduce.fusion_conditions import compute, fold_rounds, measured_rounds, recipe_of
 from tools.reproduce.pages import markdown_table, replace_between, risk, rounded
-from tools.reproduce.vectors_learned import feature_tables, learned_lists
+from tools.reproduce.vectors_learned import FOLDS, feature_tables, learned_lists
 
 PAGE = ROOT / "docs" / "reproductions" / "vectors.md"
 BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
@@ -41,6 +43,10 @@ DEPTH = 1000
 RRF_K = 60
 #: Kernel LSA over the sum: weights of the vectors, best documents and shares of the latent score to choose from.
 WEIGHTS, BEST, SHARES = (0.5, 1.0), (10,), (0.3, 0.5, 0.7)
+
+#: Rows of learned fusion: without votes, with the default recipe, and the latter where no training topic is related.
+PLAIN, DEFAULT, AS_NEW = "without `votes`", "default: with `votes`", "default, topics as new"
+LEARNED = "learned fusion with vectors, {}"
 
 Setting = tuple[float, int, float]
 S = TypeVar("S", bound=tuple[float, ...])
@@ -151,11 +157,17 @@ def milliseconds(collection: Collection) -> float:
 
 @dataclass
 class Measured:
-    """The figures of one collection: average precisions of its topics by label and by setting of klsa; milliseconds."""
+    """The figures of one collection: average precisions of its topics by label and by setting of klsa; milliseconds.
+
+    `choices` are what cross-validation chose per fold, by label; `related` is the number of topics to which a training topic is
+    related.
+    """
 
     figures: dict[str, list[float]]
     latent: dict[Setting, list[float]]
     milliseconds: float
+    choices: dict[str, list[str]]
+    related: int
 
     def save(self, path: Path) -> None:
         """Writes the figures to the file `path` as JSON."""
@@ -164,6 +176,8 @@ class Measured:
             "figures": self.figures,
             "latent": [[*setting, precisions] for setting, precisions in self.latent.items()],
             "milliseconds": self.milliseconds,
+            "choices": self.choices,
+            "related": self.related,
         }
         path.write_text(json.dumps(value), encoding="utf-8")
 
@@ -172,7 +186,7 @@ class Measured:
         """Reads the figures that `save` has written to `path`."""
         value = json.loads(path.read_text(encoding="utf-8"))
         latent = {(weight, int(best), share): precisions for weight, best, share, precisions in value["latent"]}
-        return cls(value["figures"], latent, value["milliseconds"])
+        return cls(value["figures"], latent, value["milliseconds"], value["choices"], value["related"])
 
 
 def measure(name: str, collections: Path, scratch: Path) -> Measured:
@@ -183,6 +197,8 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
     qids = [query.qid for query in collection.queries]
     tables = feature_tables(collection.index, collection.queries, collection.qrels, NAME, scratch / "tables" / f"{name}.npz")
     by_auto = collection.run({"auto": {"vectors": NAME}})
+    plain = learned_lists(tables, collection.index, qids, NAME, by_auto)
+    voted = learned_with_votes(collection, MEASURED[name].read(collections)[0], scratch / "tables" / f"{name}-votes.npz")
     figures = {
         "BM25": collection.precisions(collection.lists),
         "MiniLM": collection.precisions(dense),
@@ -191,9 +207,24 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
         "BM25 + MiniLM, z-scores": collection.precisions([fuse(collection.index, *pair, "z") for pair in pairs]),
         "`auto`, words alone": collection.precisions(collection.run({"auto": {"vectors": "none"}})),
         "`auto` with vectors": collection.precisions(by_auto),
-        "learned fusion with vectors": collection.precisions(learned_lists(tables, collection.index, qids, NAME, by_auto)),
+        LEARNED.format(PLAIN): collection.precisions(plain.lists),
+        LEARNED.format(DEFAULT): voted["fusion"],
+        LEARNED.format(AS_NEW): voted["as new"],
     }
-    return Measured(figures, latent_settings(collection, scratch), milliseconds(collection))
+    choices = {PLAIN: plain.choices, DEFAULT: voted["choices"]}
+    latent = latent_settings(collection, scratch)
+    return Measured(figures, latent, milliseconds(collection), choices, int(sum(voted["related"])))
+
+
+def learned_with_votes(collection: Collection, topics: Topics, cache: Path) -> dict[str, Any]:
+    """What `train --rerank fusion` gives with its defaults, in FOLDS folds over the topics of `collection`.
+
+    `topics` are the texts by topic id; features are kept in the file `cache`. Returns the values of `measured_rounds`.
+    """
+    index = collection.index
+    recipe = recipe_of(hybrid_weights(index, NAME), NAME)
+    table = compute(index, topics, collection.qrels, None, cache, recipe)
+    return measured_rounds(table, fold_rounds(table, FOLDS), recipe)
 
 
 def page_text(measured: Mapping[str, Measured]) -> str:
@@ -216,12 +247,32 @@ def page_text(measured: Mapping[str, Measured]) -> str:
             if label != "BM25"
         ],
     )
+    chosen = markdown_table(
+        ["what ranks the five folds", *measured],
+        [
+            *(
+                [LEARNED.format(label), *(counted(result.choices[label]) for result in measured.values())]
+                for label in (PLAIN, DEFAULT)
+            ),
+            ["topics (of which related to a training topic)", *map(topic_counts, measured.values())],
+        ],
+    )
     settings = [[name, *(f"{value:g}" for value in latent[name])] for name in measured]
     heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ"]
     slowest = max(result.milliseconds for result in measured.values())
     speed = f"Scores of 1,000 candidates by their vectors, float16: {slowest:.2f} ms (the slowest collection's median)."
     against = "Against BM25, topic by topic:"
-    return f"\n{table}\n\n{against}\n\n{risks}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
+    return f"\n{table}\n\n{against}\n\n{risks}\n\n{chosen}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
+
+
+def topic_counts(result: Measured) -> str:
+    """The number of topics of `result`, and in parentheses of those to which a training topic is related."""
+    return f"{len(result.figures['BM25'])} ({result.related})"
+
+
+def counted(choices: Sequence[str]) -> str:
+    """How often each of the `choices` was made, as text: "4 auto; 1 net, penalty 0.01"."""
+    return "; ".join(f"{choices.count(name)} {name}" for name in dict.fromkeys(choices))
 
 
 def _means(precisions: Mapping[S, Sequence[float]]) -> dict[S, float]:

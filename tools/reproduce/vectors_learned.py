@@ -71,15 +71,24 @@ def feature_tables(
     )
 
 
+@dataclass(frozen=True)
+class LearnedLists:
+    """A cross-validated list per query, and what was chosen in each fold."""
+
+    lists: list[Candidates]
+    choices: list[str]
+
+
 def learned_lists(
     tables: Tables, index: kernelsearch.Index, qids: Sequence[str], name: str, by_auto: Sequence[Candidates]
-) -> list[Candidates]:
+) -> LearnedLists:
     """Lists of `fusion` with its default learner, five folds over the queries: what ranks a query has not seen it.
 
     `tables` has the features of the queries `qids` on `index` with the vectors `name`. Where cross-validation chooses `auto`'s
     weights, `auto` itself ranks, as in `fusion`; `by_auto` are its lists.
     """
     out: list[Candidates] = [Candidates(docs, np.zeros(len(docs))) for docs in tables.docs]
+    choices = []
     for held_out in query_folds(np.array(qids), FOLDS, SEED):
         learned = np.flatnonzero(~held_out).tolist()
         X, y, places = (np.concatenate(parts) for parts in zip(*training_rows(tables, learned), strict=True))
@@ -89,6 +98,7 @@ def learned_lists(
         ]
         learner = anchored_learner(tables.recipe, hybrid_weights(index, name), random_state=SEED)
         learner.fit(X, y, places, complete=complete)
+        choices.append(learner.choice_)
         for place in np.flatnonzero(held_out).tolist():
             docs = tables.docs[place]
             if learner.choice_ == "auto":
@@ -97,7 +107,7 @@ def learned_lists(
                 scores = learner.predict(tables.features[place])
                 order = np.lexsort((index.forward.docid_rank[docs], -scores))[:1000]
                 out[place] = Candidates(docs[order], scores[order])
-    return out
+    return LearnedLists(out, choices)
 
 
 def training_rows(

@@ -10,6 +10,20 @@
 #define VECTORISED
 #endif
 
+#include <stdint.h>
+
+/* The place of the lowest bit that is set; `bits` is not 0. */
+static inline int lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int place = 0;
+    while (!(bits >> place & 1)) place++;
+    return place;
+#endif
+}
+
 /* What functions return; compiled.py's `check` raises the errors. UNUSUAL: a text that Python has to read. */
 enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2, UNUSUAL = 3 };
 

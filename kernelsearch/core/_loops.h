@@ -12,6 +12,19 @@
 
 #include <stdint.h>
 
+/* Asks for the memory of an array before it is needed; rows are read in any order, which the processor can't foresee. */
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+enum { CACHE_LINE = 64 };
+
+static inline void prefetch(const void *start, int64_t bytes)
+{
+    for (int64_t byte = 0; byte < bytes; byte += CACHE_LINE) PREFETCH((const char *)start + byte);
+}
+
 /* The place of the lowest bit that is set; `bits` is not 0. */
 static inline int lowest_bit(uint64_t bits)
 {

@@ -206,9 +206,11 @@ int kernelsearch_unit_products(
     const int32_t *docs, int64_t count, float *out)
 {
     if (dims > width) return OUT_OF_RANGE;
+    for (int64_t d = 0; d < count; d++)
+        if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
     for (int64_t d = 0; d < count; d++) {
         double sums[2];
-        if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
+        if (d + 1 < count) prefetch(table + docs[d + 1] * width, dims * (int64_t)sizeof *table);
         scaled_products(table + docs[d] * width, scale, vector, dims, sums);
         out[d] = sums[1] > 0 ? (float)(sums[0] / sqrt(sums[1])) : 0.0f;
     }

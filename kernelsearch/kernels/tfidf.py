@@ -68,7 +68,7 @@ class TfidfVectors:
         """1 over the length of each vector, 0 for an empty document, shape (documents,)."""
         if self._compiled is not None:
             known = known_inverse_norms(self.index)
-            norms = known[self.docs]
+            norms: Floats = known[self.docs]
             missing = np.flatnonzero(norms == 0)
             if len(missing):
                 rows = self._compiled._replace(docs=self._compiled.docs[missing])

@@ -18,7 +18,7 @@ enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 
 /* Raised with every change of a function's arguments or meaning; compiled.py compares it. */
-int kernelsearch_version(void) { return 4; }
+int kernelsearch_version(void) { return 5; }
 
 /* ln x for positive normal x, with an error of less than two units in the last place. The mantissa m lies between the roots of
    1/2 and 2, and ln m = 2 artanh s for s = (m - 1) / (m + 1); coefficients of FreeBSD's e_log.c. It has no branches and no
@@ -213,18 +213,6 @@ static void column_add(Level *level, int64_t slot, double share, int64_t lane)
     for (int64_t k = 0; k < masks; k++) filled_rows[k] |= slot_rows[k];
     for (int64_t k = level->lent_ends[slot]; k < end; k++) mass[(int64_t)LANES * rows[k]] += share * lent[k];
     level->total[lane] += share * level->held[slot];
-}
-
-/* The place of the lowest bit that is set; `bits` is not 0. */
-static inline int lowest_bit(uint64_t bits)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(bits);
-#else
-    int place = 0;
-    while (!(bits >> place & 1)) place++;
-    return place;
-#endif
 }
 
 /* Turns the mass that was added up into cells, with background, and returns how many there are; empties the column. */

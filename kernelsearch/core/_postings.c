@@ -21,6 +21,43 @@ static inline int32_t frequency(const void *frequencies, int bytes, int64_t plac
     return bytes == 2 ? ((const uint16_t *)frequencies)[place] : ((const int32_t *)frequencies)[place];
 }
 
+/* A query's terms as one bit per term of a field; few postings are the query's, and all are looked at. */
+typedef struct {
+    uint64_t *bits;
+    int64_t width;
+} Wanted;
+
+/* The status of a query of `asked` terms; bits are to be freed in any case. */
+static int wanted_terms(Wanted *wanted, const int64_t *query, int64_t asked, int64_t width)
+{
+    wanted->width = width;
+    wanted->bits = calloc((size_t)(width / 64 + 1), sizeof *wanted->bits);
+    if (wanted->bits == NULL) return OUT_OF_MEMORY;
+    for (int64_t q = 0; q < asked; q++) {
+        if (query[q] < 0 || query[q] >= width) return OUT_OF_RANGE;
+        wanted->bits[query[q] / 64] |= UINT64_C(1) << (query[q] % 64);
+    }
+    return GOOD;
+}
+
+enum { BLOCK = 64 };
+
+/* One bit per posting of a block: whether it is the query's. Without branches, since which ones are can't be predicted; a term
+   out of range sets `outside`. */
+static inline uint64_t wanted_postings(const Wanted *wanted, const int32_t *terms, int64_t count, int *outside)
+{
+    const uint64_t *bits = wanted->bits, width = (uint64_t)wanted->width;
+    uint64_t found = 0, beyond = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const uint32_t term = (uint32_t)terms[k]; /* a negative one is beyond any width */
+        const uint32_t place = term < width ? term : 0;
+        beyond |= term ^ place;
+        found |= (bits[place / 64] >> (place % 64) & 1) << k;
+    }
+    *outside |= beyond != 0;
+    return found;
+}
+
 /* BM25 of some rows as Lucene adds it up: single precision per term, double precision for the sum.
 
    width: the number of terms of the field. query (asked): distinct terms, ascending; weights (asked): their weights times idf.
@@ -30,70 +67,108 @@ int kernelsearch_bm25(
     const int32_t *docs, int64_t count, const int64_t *query, const float *weights, int64_t asked, const float *factors,
     float *out)
 {
-    /* One bit per term of the field says whether the query has it: few postings are the query's, and all are looked at. */
-    uint64_t *wanted = calloc((size_t)(width / 64 + 1), sizeof *wanted);
-    int status = GOOD;
-    if (wanted == NULL) return OUT_OF_MEMORY;
-    for (int64_t q = 0; q < asked; q++) {
-        if (query[q] < 0 || query[q] >= width) { status = OUT_OF_RANGE; goto end; }
-        wanted[query[q] / 64] |= UINT64_C(1) << (query[q] % 64);
-    }
-    for (int64_t d = 0; d < count; d++) {
-        if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; goto end; }
+    Wanted wanted;
+    int outside = 0, status = wanted_terms(&wanted, query, asked, width);
+    for (int64_t d = 0; d < count && status == GOOD; d++) {
+        if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; break; }
         const int64_t finish = starts[docs[d] + 1];
         int64_t q = 0;
         double sum = 0;
-        for (int64_t k = starts[docs[d]]; k < finish; k++) {
-            const int32_t term = terms[k];
-            if (term < 0 || term >= width) { status = OUT_OF_RANGE; goto end; }
-            if (!(wanted[term / 64] >> (term % 64) & 1)) continue;
-            while (q < asked && query[q] < term) q++; /* both are ascending */
-            if (q == asked || query[q] != term) { status = OUT_OF_RANGE; goto end; }
-            const float saturation = 1.0f + (float)frequency(frequencies, bytes, k) * factors[d];
-            const float lost = weights[q] / saturation;
-            sum += (double)(float)(weights[q] - lost);
+        for (int64_t start = starts[docs[d]]; start < finish; start += BLOCK) {
+            uint64_t found = wanted_postings(&wanted, terms + start, finish - start < BLOCK ? finish - start : BLOCK, &outside);
+            for (; found; found &= found - 1) {
+                const int64_t k = start + lowest_bit(found);
+                while (q < asked && query[q] < terms[k]) q++; /* both are ascending */
+                if (q == asked || query[q] != terms[k]) { status = OUT_OF_RANGE; goto end; }
+                const float saturation = 1.0f + (float)frequency(frequencies, bytes, k) * factors[d];
+                const float lost = weights[q] / saturation;
+                sum += (double)(float)(weights[q] - lost);
+            }
         }
         out[d] = (float)sum;
     }
 end:
-    free(wanted);
-    return status;
+    free(wanted.bits);
+    return outside ? OUT_OF_RANGE : status;
+}
+
+/* 1 over the lengths of the tf·idf vectors of some rows, 0 for an empty row. idf (width); out (count). */
+int kernelsearch_inverse_norms(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const double *idf, double *out)
+{
+    for (int64_t d = 0; d < count; d++) {
+        if (!row_in_range(starts, rows, size, docs[d])) return OUT_OF_RANGE;
+        double squares = 0;
+        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
+            if (terms[k] < 0 || terms[k] >= width) return OUT_OF_RANGE;
+            const double value = idf[terms[k]] * frequency(frequencies, bytes, k);
+            squares += value * value;
+        }
+        out[d] = squares > 0 ? 1 / sqrt(squares) : 0;
+    }
+    return GOOD;
+}
+
+/* Inner products of some rows' term frequencies with `centre` (width), times the rows' `factors` (count). out (count). */
+static int row_products(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const double *centre, const double *factors, double *out)
+{
+    for (int64_t d = 0; d < count; d++) {
+        if (!row_in_range(starts, rows, size, docs[d])) return OUT_OF_RANGE;
+        double product = 0;
+        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
+            if (terms[k] < 0 || terms[k] >= width) return OUT_OF_RANGE;
+            product += centre[terms[k]] * frequency(frequencies, bytes, k);
+        }
+        out[d] = product * factors[d];
+    }
+    return GOOD;
 }
 
 /* The weighted sum of each row's tf·idf cosines with the first `best` rows.
 
-   idf (width); weights (best); out (count); inverse_norms (count): of the tf·idf vectors, 0 for an empty row. */
+   idf (width); weights (best); inverse_norms (count): those of the rows; out (count). */
 int kernelsearch_mean_cosines(
     const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
-    const int32_t *docs, int64_t count, const double *idf, const double *weights, int64_t best, double *inverse_norms,
+    const int32_t *docs, int64_t count, const double *idf, const double *weights, int64_t best, const double *inverse_norms,
     double *out)
 {
     double *centre = calloc(width > 0 ? (size_t)width : 1, sizeof *centre);
     int status = GOOD;
     if (centre == NULL) return OUT_OF_MEMORY;
-    for (int64_t d = 0; d < count; d++) {
+    /* The centre is multiplied by idf twice, so that the rows need not be. */
+    for (int64_t d = 0; d < best && d < count; d++) {
         if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; goto end; }
-        double squares = 0;
         for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
             if (terms[k] < 0 || terms[k] >= width) { status = OUT_OF_RANGE; goto end; }
-            const double value = idf[terms[k]] * frequency(frequencies, bytes, k);
-            squares += value * value;
-        }
-        inverse_norms[d] = squares > 0 ? 1 / sqrt(squares) : 0;
-    }
-    /* The centre is multiplied by idf twice, so that the rows below need not be. */
-    for (int64_t d = 0; d < best && d < count; d++)
-        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
             const double term_idf = idf[terms[k]], value = term_idf * frequency(frequencies, bytes, k);
             centre[terms[k]] += value * (weights[d] * inverse_norms[d]) * term_idf;
         }
-    for (int64_t d = 0; d < count; d++) {
-        double product = 0;
-        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) 
-            product += centre[terms[k]] * frequency(frequencies, bytes, k);
-        out[d] = product * inverse_norms[d];
     }
+    status = row_products(
+        starts, rows, terms, frequencies, bytes, size, width, docs, count, centre, inverse_norms, out);
 end:
+    free(centre);
+    return status;
+}
+
+/* Inner products of some rows' term frequencies with a query: distinct terms (asked) and their weights (asked), times the
+   rows' `factors` (count). out (count). */
+int kernelsearch_query_products(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const int64_t *query, const double *weights, int64_t asked, const double *factors,
+    double *out)
+{
+    double *centre = calloc(width > 0 ? (size_t)width : 1, sizeof *centre);
+    int status = centre == NULL ? OUT_OF_MEMORY : GOOD;
+    for (int64_t q = 0; q < asked && status == GOOD; q++) {
+        if (query[q] < 0 || query[q] >= width) status = OUT_OF_RANGE;
+        else centre[query[q]] = weights[q];
+    }
+    if (status == GOOD)
+        status = row_products(starts, rows, terms, frequencies, bytes, size, width, docs, count, centre, factors, out);
     free(centre);
     return status;
 }
@@ -131,9 +206,11 @@ int kernelsearch_unit_products(
     const int32_t *docs, int64_t count, float *out)
 {
     if (dims > width) return OUT_OF_RANGE;
+    for (int64_t d = 0; d < count; d++)
+        if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
     for (int64_t d = 0; d < count; d++) {
         double sums[2];
-        if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
+        if (d + 1 < count) prefetch(table + docs[d + 1] * width, dims * (int64_t)sizeof *table);
         scaled_products(table + docs[d] * width, scale, vector, dims, sums);
         out[d] = sums[1] > 0 ? (float)(sums[0] / sqrt(sums[1])) : 0.0f;
     }

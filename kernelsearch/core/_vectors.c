@@ -9,14 +9,12 @@
 /* As VECTORISED; products of 16-bit integers need AVX512BW to use the whole width. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define VECTORISED_INTEGERS __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#define PREFETCH(address) __builtin_prefetch(address)
 #else
 #define VECTORISED_INTEGERS
-#define PREFETCH(address) ((void)(address))
 #endif
 
-/* Places that are added up separately, bytes of a cache line, and rows of codes that stay in the cache for all queries. */
-enum { LANES = 16, LINE = 64, BLOCK = 256 };
+/* Places that are added up separately, and rows of codes that stay in the cache for all queries. */
+enum { LANES = 16, BLOCK = 256 };
 
 /* The float with the value of a finite float16, given by its bits. */
 static inline float single(uint16_t half)
@@ -54,10 +52,7 @@ int kernelsearch_half_products(
     for (int64_t d = 0; d < count; d++)
         if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
     for (int64_t d = 0; d < count; d++) {
-        if (d + 2 < count) { /* rows are read in any order, so the processor can't foresee them */
-            const char *next = (const char *)(matrix + docs[d + 2] * dims);
-            for (int64_t byte = 0; byte < dims * (int64_t)sizeof *matrix; byte += LINE) PREFETCH(next + byte);
-        }
+        if (d + 2 < count) prefetch(matrix + docs[d + 2] * dims, dims * (int64_t)sizeof *matrix);
         out[d] = half_product(matrix + docs[d] * dims, vector, dims);
     }
     return GOOD;

@@ -17,6 +17,7 @@ from kernelsearch.kernels import bm25
 Floats = NDArray[np.float64]
 
 _IDF: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
+_INVERSE_NORMS: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
 
 
 def vocabulary_idf(index: ForwardIndex) -> Floats:
@@ -27,11 +28,27 @@ def vocabulary_idf(index: ForwardIndex) -> Floats:
     return idf
 
 
+def known_inverse_norms(index: ForwardIndex) -> Floats:
+    """1 over the length of each document's tf·idf vector where it has been needed, else 0, shape (documents,); once per index.
+
+    Untouched pages of it take no memory.
+    """
+    norms = _INVERSE_NORMS.get(index)
+    if norms is None:
+        norms = _INVERSE_NORMS[index] = np.zeros(len(index))
+    return norms
+
+
 class TfidfVectors:
     """The tf·idf vectors of the rows `docs` of a forward index, as the kernel `cosine` has them."""
 
     def __init__(self, index: ForwardIndex, docs: NDArray[np.integer]) -> None:
         self.index, self.docs = index, docs
+
+    @cached_property
+    def _compiled(self) -> compiled.PostingRows | None:
+        """The documents as compiled loops take them; None without loops."""
+        return self.index.compiled_rows(self.docs)
 
     @cached_property
     def selection(self) -> Selection:
@@ -49,8 +66,15 @@ class TfidfVectors:
     @cached_property
     def inverse_norms(self) -> Floats:
         """1 over the length of each vector, 0 for an empty document, shape (documents,)."""
-        if (rows := self.index.compiled_rows(self.docs)) is not None:
-            return compiled_cosines(rows, vocabulary_idf(self.index), np.zeros(0))[1]
+        if self._compiled is not None:
+            known = known_inverse_norms(self.index)
+            norms: Floats = known[self.docs]
+            missing = np.flatnonzero(norms == 0)
+            if len(missing):
+                rows = self._compiled._replace(docs=self._compiled.docs[missing])
+                # Threads may do this for the same documents: all write the same numbers.
+                known[rows.docs] = norms[missing] = compiled_inverse_norms(rows, vocabulary_idf(self.index))
+            return norms
         out, data, starts = np.zeros(len(self.docs)), self.matrix.data, self.selection.indptr
         filled = np.flatnonzero(np.diff(starts))
         if len(filled):  # reduceat can't add up an empty range
@@ -70,31 +94,60 @@ class TfidfVectors:
         length = float(np.sqrt(vector @ vector))
         if length == 0:
             return np.zeros(len(self.docs))
+        if self._compiled is not None:
+            return compiled_products(self._compiled, numbers, vector * idf, self.inverse_norms) / length
         rows, columns, frequencies = self.selection.occurrences(numbers)
         products = np.bincount(rows, (vector * idf)[columns] * frequencies, len(self.selection))
         return products * self.inverse_norms / length
 
     def mean_cosines(self, weights: Floats) -> Floats:
         """The weighted sum of the cosines with the first len(weights) documents, shape (documents,)."""
-        if (rows := self.index.compiled_rows(self.docs)) is not None:
-            cosines, self.inverse_norms = compiled_cosines(rows, vocabulary_idf(self.index), weights)
-            return cosines
+        if self._compiled is not None:
+            return compiled_cosines(self._compiled, vocabulary_idf(self.index), weights, self.inverse_norms)
         first, end = len(weights), int(self.matrix.indptr[len(weights)])
         scale = np.repeat(weights * self.inverse_norms[:first], np.diff(self.matrix.indptr[: first + 1]))
         centre = np.bincount(self.selection.indices[:end], self.matrix.data[:end] * scale, self.selection.width)
         return np.asarray(self.matrix @ centre) * self.inverse_norms
 
 
-def compiled_cosines(rows: compiled.PostingRows, idf: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The sum of each document's cosines with the first ones times their `weights`, and inverse norms, both (documents,).
+def compiled_inverse_norms(rows: compiled.PostingRows, idf: Floats) -> Floats:
+    """1 over the lengths of the tf·idf vectors of the documents `rows`, 0 for empty ones, shape (documents,).
 
-    `rows` are the documents as the compiled loop takes them, `idf` is that of all terms of the field.
+    `idf` is that of all terms of the field.
     """
-    count, first, width = len(rows.docs), len(weights), rows.postings[-1]
-    inverse_norms, out = np.empty(count), np.empty(count)
+    count, out = len(rows.docs), np.empty(len(rows.docs))
+    compiled.call(
+        rows.library.kernelsearch_inverse_norms,
+        *(*rows.postings, (rows.docs, np.int32, count), count, (idf, np.float64, rows.postings[-1]), (out, np.float64, count)),
+    )
+    return out
+
+
+def compiled_cosines(rows: compiled.PostingRows, idf: Floats, weights: Floats, inverse_norms: Floats) -> Floats:
+    """The sum of each document's cosines with the first ones times their `weights`, shape (documents,).
+
+    `rows` are the documents as the compiled loop takes them, `idf` is that of all terms of the field, `inverse_norms`
+    (documents,) are those of the documents.
+    """
+    count, first, out = len(rows.docs), len(weights), np.empty(len(rows.docs))
     compiled.call(
         rows.library.kernelsearch_mean_cosines,
-        *(*rows.postings, (rows.docs, np.int32, count), count, (idf, np.float64, width), (weights, np.float64, first), first),
-        *((inverse_norms, np.float64, count), (out, np.float64, count)),
+        *(*rows.postings, (rows.docs, np.int32, count), count, (idf, np.float64, rows.postings[-1])),
+        *((weights, np.float64, first), first, (inverse_norms, np.float64, count), (out, np.float64, count)),
     )
-    return out, inverse_norms
+    return out
+
+
+def compiled_products(rows: compiled.PostingRows, terms: NDArray[np.int64], weights: Floats, factors: Floats) -> Floats:
+    """The sum of each document's frequencies of `terms` times their `weights` (terms,), times its factor, shape (documents,).
+
+    `rows` are the documents as the compiled loop takes them, `terms` are distinct, `factors` (documents,) those of the
+    documents.
+    """
+    count, size, out = len(rows.docs), len(terms), np.empty(len(rows.docs))
+    compiled.call(
+        rows.library.kernelsearch_query_products,
+        *(*rows.postings, (rows.docs, np.int32, count), count, (terms, np.int64, size), (weights, np.float64, size), size),
+        *((factors, np.float64, count), (out, np.float64, count)),
+    )
+    return out

@@ -9,7 +9,14 @@ from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.rows import unit_products
 from kernelsearch.kernels import bm25
-from kernelsearch.kernels.tfidf import TfidfVectors, compiled_cosines, vocabulary_idf
+from kernelsearch.kernels.tfidf import (
+    TfidfVectors,
+    compiled_cosines,
+    compiled_inverse_norms,
+    compiled_products,
+    known_inverse_norms,
+    vocabulary_idf,
+)
 
 built = pytest.mark.skipif(compiled.loops() is None, reason="installed without a C compiler")
 
@@ -43,9 +50,46 @@ def test_cosines_are_those_of_dense_vectors():
     vectors = TABLE[DOCS] * idf
     norms = np.linalg.norm(vectors, axis=1)
     unit = vectors / np.where(norms > 0, norms, 1)[:, None]
-    cosines, inverse_norms = compiled_cosines(rows(), idf, weights)
-    np.testing.assert_allclose(cosines, unit @ (weights @ unit[:2]), rtol=1e-12)
+    inverse_norms = compiled_inverse_norms(rows(), idf)
     np.testing.assert_allclose(inverse_norms, [1 / norm if norm else 0 for norm in norms], rtol=1e-12)
+    cosines = compiled_cosines(rows(), idf, weights, inverse_norms)
+    np.testing.assert_allclose(cosines, unit @ (weights @ unit[:2]), rtol=1e-12)
+    terms, query, factors = np.array([4, 1]), np.array([0.5, 3.0]), np.array([2.0, 1.0, 7.0, 0.5])
+    expected = TABLE[DOCS][:, terms] @ query * factors
+    np.testing.assert_allclose(compiled_products(rows(), terms, query, factors), expected, rtol=1e-12)
+
+
+@built
+@pytest.mark.parametrize("postings", [63, 64, 65, 130])
+def test_bm25_of_a_row_of_several_blocks(postings):
+    """Terms at the ends of blocks of 64 postings count, and those of no other row."""
+    indptr = np.array([0, 3, 3 + postings], dtype=np.int64)
+    terms = np.concatenate([[0, 63, 64], np.arange(postings)]).astype(np.int32)
+    frequencies = np.arange(1, len(terms) + 1, dtype=np.int32)
+    arguments = compiled.posting_arguments(indptr, terms, frequencies, postings)
+    whole = compiled.PostingRows(compiled.loops(), arguments, (indptr, terms, frequencies), np.array([1], dtype=np.int32))
+    asked = np.array(sorted({0, 1, 62, postings - 1, min(63, postings - 1), min(64, postings - 1)}))
+    weights, factor = np.linspace(0.5, 2, len(asked)).astype(np.float32), np.array([0.25], dtype=np.float32)
+    expected = (weights - weights / (1 + frequencies[3:][asked] * factor)).sum()
+    assert bm25.compiled_scores(whole, asked, weights, factor)[0] == pytest.approx(expected, rel=1e-6)
+
+
+@built
+def test_norms_of_documents_are_computed_once(tiny, monkeypatch):
+    """Those that another list of documents needed are not read again; by hand from the vectors."""
+    forward, seen = tiny.forward, []
+    known_inverse_norms(forward)[:] = 0
+
+    def counted(rows, idf):
+        seen.extend(rows.docs.tolist())
+        return compiled_inverse_norms(rows, idf)
+
+    monkeypatch.setattr("kernelsearch.kernels.tfidf.compiled_inverse_norms", counted)
+    for docs in ([2, 0], [0, 1, 2]):
+        norms = TfidfVectors(forward, np.array(docs)).inverse_norms
+        lengths = np.linalg.norm(forward.matrix(np.array(docs)).toarray() * vocabulary_idf(forward), axis=1)
+        assert norms == pytest.approx(1 / lengths)
+    assert seen == [2, 0, 1]
 
 
 @built
@@ -57,7 +101,8 @@ def test_scores_of_an_index_are_numpys(demo_index, monkeypatch):
 
     def computed():
         vectors = TfidfVectors(forward, docs)
-        return bm25.scores(forward, terms, weights, docs, k1=1.2, b=0.7), vectors.inverse_norms, vectors.mean_cosines(shares)
+        scores = bm25.scores(forward, terms, weights, docs, k1=1.2, b=0.7)
+        return scores, vectors.inverse_norms, vectors.mean_cosines(shares), vectors.query_cosines(terms, weights)
 
     with_loops = computed()
     monkeypatch.setenv(compiled.SWITCH, "0")
@@ -66,6 +111,7 @@ def test_scores_of_an_index_are_numpys(demo_index, monkeypatch):
     np.testing.assert_array_equal(with_loops[0], without[0])  # to the last bit, as Lucene's
     np.testing.assert_allclose(with_loops[1], without[1], rtol=1e-12)
     np.testing.assert_allclose(with_loops[2], without[2], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(with_loops[3], without[3], rtol=1e-12)
     assert (without[0] > 0).sum() > 10 and len(vocabulary_idf(forward)) == len(forward.terms)
 
 
@@ -100,7 +146,11 @@ def test_numbers_out_of_range_are_refused(case):
     with pytest.raises(IndexProblem, match="out of range"):
         bm25.compiled_scores(damaged, np.array([1]), ones[:1], ones)
     with pytest.raises(IndexProblem, match="out of range"):
-        compiled_cosines(damaged, np.ones(5), np.ones(2))
+        compiled_inverse_norms(damaged, np.ones(5))
+    with pytest.raises(IndexProblem, match="out of range"):
+        compiled_cosines(damaged, np.ones(5), np.ones(2), np.ones(4))
+    with pytest.raises(IndexProblem, match="out of range"):
+        compiled_products(damaged, np.array([1]), np.ones(1), np.ones(4))
 
 
 @built
@@ -113,5 +163,8 @@ def test_rows_and_terms_out_of_range_are_refused():
             unit_products(table, ones, ones, np.array([doc]))
     with pytest.raises(IndexProblem, match="out of range"):
         bm25.compiled_scores(rows(DOCS[:1]), np.array([5]), ones, ones)
+    for term in (-1, 5):
+        with pytest.raises(IndexProblem, match="out of range"):
+            compiled_products(rows(DOCS[:1]), np.array([term]), np.ones(1), np.ones(1))
     with pytest.raises(ValueError, match="float64"):
         rows(dtype=np.float64)

@@ -15,11 +15,14 @@ from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.ranking.choose import Best
+from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import LetorTable
+from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.fusion import base, part_features
+from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import followed_by
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
@@ -214,6 +217,42 @@ def test_the_last_tables_are_cached_and_no_others(index, model, monkeypatch):
     assert reranker.pool_tables([queries[1]], [lists[1]], Context())[0] is cached
     reranker.pool_tables([queries[3]], [lists[3]], Context())
     assert [key[0].text for key in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
+
+
+@pytest.mark.parametrize("learner", ["combsum", "net"])
+def test_features_of_weight_0_are_not_computed_and_change_no_score(index, tmp_path, learner):
+    """Scores are the weighted sum of all columns of the recipe; a model of zeros ranks all documents alike."""
+    recipe = ("first", "cosine", "bm25:k1=2,b=0.75", "posterior:sharpness=10", "rm")
+    notes = {"normalise": "z", "sources": ["rm"]}
+    query, candidates = listed(index, "pump seal tap")
+    whole = Features(index, recipe, sources=("rm",))
+    (pool,) = whole.pool([query], [candidates], 10)
+    table = whole.normalised_tables([query], [pool], "z")[0]
+    for number, weights in enumerate([(0.0, 2.0, 0.0, 0.0, 0.5), (1.0, 0.0, 0.0, 0.25, 0.0), (0.0,) * 5]):
+        if learner == "combsum":
+            fitted = CombSUM(weights=list(weights), normalise="none")
+        else:
+            fitted = SimTripletNet(normalise="none", start=np.ones(5))
+            fitted.weights_ = np.array(weights)
+        path = models.save(tmp_path / str(number), fitted, recipe, notes)
+        reranker = FusionReranker(index, model=str(path))
+        assert reranker.recipe == (tuple(name for name, weight in zip(recipe, weights, strict=True) if weight) or ("first",))
+        ranked = reranker.apply(query, candidates, Context(hits=10))
+        expected = dict(zip(pool.docs.tolist(), (table @ np.array(weights)).tolist(), strict=True))
+        assert dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True)) == pytest.approx(expected, abs=1e-12)
+        explanation = reranker.explain(query, candidates, int(ranked.docs[0]))
+        assert {part.label for part in explanation.contributions} == set(reranker.recipe)
+        assert explanation.score == pytest.approx(float(ranked.scores[0]))
+        assert models.load(path).recipe == recipe  # the saved model keeps all features
+
+
+def test_a_run_whose_feature_has_weight_0_is_not_refused(index, tmp_path):
+    (tmp_path / "other.run").write_text("1 Q0 a 1 3.0 x\n", encoding="utf-8")
+    learner = CombSUM(weights=[1.0, 0.0], normalise="none")
+    path = models.save(tmp_path / "m", learner, ("first", "run:other"), {"normalise": "z", "sources": []})
+    query, candidates = listed(index, "pump")
+    reranker = FusionReranker(index, model=str(path), runs=(f"other={tmp_path / 'other.run'}",))
+    assert reranker.apply(query, candidates).docs.tolist() == candidates.docs.tolist()
 
 
 def test_features_belong_to_the_first_stages_model(index, model):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, quote, short
 from kernelsearch.core.options import LARGEST_FLOAT
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
-from kernelsearch.learning.ranking.fusers import Learner
+from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
 from kernelsearch.learning.ranking.trees import SIZES, arrays_to_booster, check_trees, trees_to_arrays
 from kernelsearch.learning.ranking.triplets import LinearLearner
@@ -50,6 +51,30 @@ class FusionModel:
             shares = np.ones(len(self.recipe)) if weights is None else np.abs(np.asarray(weights, dtype=np.float64))
         total = float(shares.sum())
         return np.asarray(shares / total if total > 0 else shares, dtype=np.float64)
+
+    def effective(self) -> FusionModel:
+        """The model without features of weight 0, which gives the same scores; itself if its learner isn't a weighted sum.
+
+        Weights that may not be negative are often exactly 0, and a feature takes as long to compute with any weight. Features
+        of run files stay: a run that is given for one of them must not be refused as one that has no effect.
+        """
+        learner = copy(self.learner)
+        if isinstance(learner, LinearLearner):
+            weights = learner.weights_
+        elif isinstance(learner, CombSUM) and learner.weights is not None:
+            weights = np.asarray(learner.weights, dtype=np.float64)
+        else:
+            return self
+        if weights.shape != (len(self.recipe),):  # a damaged model, which the learner refuses
+            return self
+        named = zip(self.recipe, weights, strict=True)
+        kept = [number for number, (name, weight) in enumerate(named) if weight or name.startswith("run:")] or [0]
+        learner.features_ = len(kept)
+        if isinstance(learner, LinearLearner):
+            learner.weights_ = weights[kept]
+        else:
+            learner.weights = weights[kept].tolist()
+        return replace(self, learner=learner, recipe=tuple(self.recipe[number] for number in kept))
 
 
 def save(

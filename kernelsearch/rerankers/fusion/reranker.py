@@ -69,7 +69,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 f"{index.name}: no fusion is trained for it; train one with python -m kernelsearch.train {index.shards.flags} "
                 "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training"
             )
-        self.model = models.load(path)
+        self.model = models.load(path).effective()
         if "normalise" not in self.model.notes:
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
         self.learner, self.recipe = self.model.learner, self.model.recipe

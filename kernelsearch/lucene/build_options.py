@@ -1,7 +1,7 @@
 """JVM options for a process that builds one index and ends.
 
-A third of the CPU time of a build is that of Java's optimising compiler (C2), which a short build doesn't earn back. The
-figures behind the limits are in docs/measurements/bridge.md, section Building an index.
+A quarter to a third of the CPU time of a build is that of Java's optimising compiler (C2), which a short build doesn't earn
+back. The figures behind the limits are in docs/measurements/bridge.md, section Building an index.
 """
 
 from __future__ import annotations

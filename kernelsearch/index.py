@@ -60,8 +60,9 @@ def main(argv: list[str]) -> None:
         read = settings.reader(settings.input)
         with make_engine(settings) as engine:
             built = build_index(
-                Path(settings.index), read, settings, source=settings.input, engine=engine, progress=console.progress
-            )
+                Path(settings.index), read, settings, source=settings.input, engine=engine, progress=console.progress,
+                only_build=True,
+            )  # fmt: skip
         console.notice(f"{settings.index}: {built}")
 
 

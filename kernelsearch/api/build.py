@@ -24,6 +24,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
 from kernelsearch.forward import check_field
+from kernelsearch.lucene import jvm
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
@@ -98,6 +99,7 @@ def build_index(
     source: str = "documents",
     engine: Engine | None = None,
     progress: Progress = silent,
+    only_build: bool = False,
 ) -> Built:
     """Builds an index.
 
@@ -109,6 +111,7 @@ def build_index(
     source : the name of the documents in messages
     engine : where shards are built; default: this process
     progress : gets the progress of the steps
+    only_build : the process ends afterwards, so that Java, if it isn't running yet, compiles for this build alone
 
     Raises InputError for wrong documents and where `index` exists and may not be replaced.
     """
@@ -129,7 +132,7 @@ def build_index(
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
         try:
-            built = _Build(read, settings, source, engine, progress, folder, Path(stage)).run()
+            built = _Build(read, settings, source, engine, progress, folder, Path(stage), only_build).run()
             carry_over(index, folder)
             return built
         except KernelSearchError as problem:
@@ -159,6 +162,7 @@ class _Build:
     progress: Progress
     folder: Path
     stage: Path
+    only_build: bool
 
     def run(self) -> Built:
         """Stages, indexes and exports."""
@@ -177,6 +181,8 @@ class _Build:
                 *(languages.NAMES[code] for code in (staged.language, settings.language)),
                 staged.language,
             )
+        if self.only_build:
+            jvm.expect_build(sum(file.stat().st_size for file in self.stage.iterdir()))
         fields = settings.fields if settings.fields is not None else (("title",) if staged.titles else ())
         shards = None
         if settings.shards:

@@ -15,7 +15,9 @@ The folder holds `model.onnx` (or `onnx/model.onnx`), `tokenizer.json` and, wher
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +33,9 @@ from kernelsearch.encoders.base import Encoder
 
 MODELS = ("model.onnx", "onnx/model.onnx")
 DECLARATION = "encoder.toml"
+#: Tokens of a batch that one thread reads at once: with more, what the model's layers hand on doesn't fit into a processor's
+#: cache (docs/vectors.md).
+AT_ONCE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +75,13 @@ class OnnxEncoder(Encoder):
         self.settings = read_declaration(self.folder / DECLARATION)
         self.batch = self.settings.batch
         try:
-            import onnxruntime
+            import onnxruntime  # noqa: F401  `_open` uses it
             import tokenizers
         except ImportError as problem:
             raise OptionError(f"--encoder: {problem.name} is not installed; pip install 'kernelsearch[encode]'") from None
         # Both libraries raise exceptions of their own making, most of them plain Exception.
         try:
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
-            self._session = onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
+            self._session, self._one_thread = self._open(), False
         except Exception as problem:
             raise InputError(f"{self.model}: not an ONNX model that onnxruntime runs ({_line(problem)})") from None
         try:
@@ -132,13 +135,34 @@ class OnnxEncoder(Encoder):
         tensors = {"input_ids": np.array([encoding.ids for encoding in encoded], dtype=np.int64), "attention_mask": mask}
         if "token_type_ids" in self._inputs:
             tensors["token_type_ids"] = np.array([encoding.type_ids for encoding in encoded], dtype=np.int64)
+        step = max(1, AT_ONCE // max(1, mask.shape[1]))
+        parts = [slice(start, start + step) for start in range(0, len(mask), step)]
+        if len(parts) == 1:
+            return self._run(tensors, parts[0])
+        if not self._one_thread:
+            # Replaces the other session, so that the weights are in memory once.
+            self._session, self._one_thread = self._open(threads=1), True
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(parts))) as pool:
+            return np.concatenate(list(pool.map(lambda part: self._run(tensors, part), parts)))
+
+    def _open(self, threads: int = 0) -> Any:
+        """A session of the model whose runs use so many `threads`; 0: all cores, which suits a single text."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = threads
+        return onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
+
+    def _run(self, tensors: dict[str, NDArray[np.int64]], texts: slice) -> NDArray[np.float32]:
+        """Vectors of some `texts` of a batch, without the padding that ends all of them."""
+        mask = tensors["attention_mask"][texts]
+        tokens = int(np.flatnonzero(mask.any(axis=0)).max(initial=0)) + 1
         try:
-            hidden = self._session.run([self._output], {name: tensors[name] for name in self._inputs})[0]
+            hidden = self._session.run([self._output], {name: tensors[name][texts, :tokens] for name in self._inputs})[0]
         except Exception as problem:  # onnxruntime's exceptions have no base class of their own
-            raise InputError(
-                f"{self.model}: failed on {len(encoded)} texts of {mask.shape[1]} tokens ({_line(problem)})"
-            ) from None
-        return self._pooled(np.asarray(hidden, dtype=np.float32), mask)
+            raise InputError(f"{self.model}: failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})") from None
+        return self._pooled(np.asarray(hidden, dtype=np.float32), mask[:, :tokens])
 
     def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         pooling = self.settings.pooling

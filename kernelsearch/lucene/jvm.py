@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
-from kernelsearch.lucene import class_archive
+from kernelsearch.lucene import build_options, class_archive
 from kernelsearch.lucene.java_home import find_jar, find_java, jvm_library
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +42,7 @@ _buffers: list[_Buffer] = []
 _configured_heap: str | None = None
 _configured_options: tuple[str, ...] = ()
 _few_calls = False
+_build_size: int | None = None
 _bridge: Any = None
 _process: int | None = None  # the process that Java runs in
 
@@ -71,6 +72,12 @@ def expect_few_calls() -> None:
     """
     global _few_calls
     _few_calls = True
+
+
+def expect_build(size: int) -> None:
+    """Lets a JVM that starts later compile for one build from `size` bytes of documents: for commands that build and end."""
+    global _build_size
+    _build_size = size
 
 
 def check_heap(heap: str | None) -> None:
@@ -160,6 +167,7 @@ def jvm_options(heap: str | None = None) -> list[str]:
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
         *(["-XX:TieredStopAtLevel=1"] if _few_calls else []),
+        *(build_options.options(_build_size) if _build_size is not None else []),
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),
         *_configured_options,
     ]

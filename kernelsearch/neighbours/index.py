@@ -17,15 +17,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.neighbours.faiss_files import check_file
+
+if TYPE_CHECKING:  # the commands that never search vectors would import scipy for nothing
+    from scipy import sparse
 
 #: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
 CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
@@ -39,7 +41,7 @@ CORE = "OPENBLAS_CORETYPE"
 FLAT_LIMIT = 50_000
 
 #: Rows that are vectors, dense or sparse.
-Vectors: TypeAlias = NDArray[np.floating] | sparse.spmatrix
+Vectors: TypeAlias = "NDArray[np.floating] | sparse.spmatrix"
 
 
 class Neighbours:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.neighbours.index import check_row_numbers, load_faiss, read_faiss
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 #: Number of lists; features are hashed into them.
 LISTS = 1 << 18

@@ -5,6 +5,9 @@ import pytest
 
 import kernelsearch
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.index import main
+from kernelsearch.lucene import jvm
+from tests.conftest import run_verb
 
 DOCUMENTS = [
     {"id": 1, "title": "Zebra crossing", "contents": "Replace the washer", "year": 1999},
@@ -17,6 +20,16 @@ def test_from_an_iterator_of_dicts(tmp_path):
     assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
     apart = kernelsearch.build(tmp_path / "i", DOCUMENTS, force=True, join_titles=False)
     assert apart.search("zebra").docids == []
+
+
+def test_java_is_prepared_for_one_build_by_the_command_alone(tmp_path, monkeypatch, capsys):
+    sizes = []
+    monkeypatch.setattr(jvm, "expect_build", sizes.append)
+    kernelsearch.build(tmp_path / "python", DOCUMENTS)
+    assert sizes == []
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "contents": "water"}\n')
+    run_verb(capsys, main, "--input", tmp_path / "a.jsonl", "--index", tmp_path / "command")
+    assert sizes == [len('{"id": "1", "contents": "water"}\n')]
 
 
 def test_from_a_dataframe_with_empty_cells(tmp_path):

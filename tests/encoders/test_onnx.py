@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.encoders import open_encoder
+from kernelsearch.encoders import onnx, open_encoder
 from tests.encoders.model import TABLE, mean_vector, tokens, write_encoder
 
 pytest.importorskip("onnxruntime")
@@ -24,6 +24,30 @@ def test_mean_pooling_leaves_the_padding_out(tmp_path, batch):
     expected = np.stack([mean_vector(text) for text in TEXTS])
     assert np.allclose(encoder.documents(TEXTS), expected, atol=1e-6)
     assert np.allclose(encoder.queries(TEXTS), expected, atol=1e-6)
+
+
+class RecordingSession:
+    """A session that records the shape of what the model is given."""
+
+    def __init__(self, session):
+        self.session, self.shapes = session, []
+
+    def run(self, outputs, tensors):
+        self.shapes += [tensor.shape for name, tensor in tensors.items() if name == "input_ids"]
+        return self.session.run(outputs, tensors)
+
+
+def test_a_batch_is_read_in_parts_without_the_padding_of_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "AT_ONCE", 14)  # two texts of the longest, seven tokens
+    encoder = open_encoder(str(write_encoder(tmp_path / "m")))
+    used = []
+    open_session = encoder._open
+    monkeypatch.setattr(encoder, "_open", lambda threads: RecordingSession(open_session(used.append(threads) or threads)))
+    expected = np.stack([mean_vector(text) for text in TEXTS])
+    assert np.allclose(encoder.encode(TEXTS, queries=False), expected, atol=1e-6)
+    assert sorted(encoder._session.shapes) == [(1, 5), (2, 4), (2, 7)]  # several threads read them
+    assert np.array_equal(encoder.encode(TEXTS, queries=False), encoder.encode(TEXTS, queries=True))
+    assert used == [1]
 
 
 def test_cls_pooling_without_normalisation_is_the_first_token(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelsearch.core.errors import JavaError
-from kernelsearch.lucene import java_home, jvm
+from kernelsearch.lucene import build_options, java_home, jvm
 from tests.conftest import ROOT, heeding_interrupts
 
 ASK = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
@@ -96,6 +96,48 @@ print(quick in usual, quick in few, few.index(quick) < few.index("-XX:TieredStop
     assert done.stdout.split() == ["False", "True", "True"], done.stderr
 
 
+def test_a_build_is_compiled_as_its_size_asks_for_and_users_options_take_precedence():
+    code = """
+from kernelsearch.lucene import build_options, jvm
+usual = jvm.jvm_options()
+quick, last = "-XX:TieredStopAtLevel=1", "-XX:TieredStopAtLevel=4"
+jvm.expect_build(build_options.SMALL)
+small = jvm.jvm_options()
+jvm.expect_build(build_options.SMALL + 1)
+large = jvm.jvm_options()
+print(quick in usual, quick in small, quick in large, small.index(quick) < small.index(last))
+selective = build_options.SELECTIVE
+print(selective[0] in small, all(large.index(option) < large.index(last) for option in selective))
+"""
+    done = python(code, KERNELSEARCH_JAVA_OPTIONS="-XX:TieredStopAtLevel=4")
+    assert done.stdout.split() == ["False", "True", "False", "True", "False", "True"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [("always [madvise] never", True), ("[always] madvise never", False), ("always madvise [never]", False), (None, False)],
+)
+def test_huge_pages_are_asked_for_where_the_system_gives_them(tmp_path, monkeypatch, answer, asked):
+    monkeypatch.setattr(build_options, "HUGE_PAGES", tmp_path / "enabled")
+    if answer is not None:
+        (tmp_path / "enabled").write_text(answer + "\n")
+    assert ("-XX:+UseTransparentHugePages" in build_options.options(1)) is asked
+
+
+def test_java_takes_the_options_of_a_large_build_without_a_word(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "contents": "water in the cellar"}\n')
+    code = f"""
+from kernelsearch.lucene import build_options
+build_options.SMALL = 0
+from kernelsearch.index import main
+main(["--input", {str(tmp_path / "a.jsonl")!r}, "--index", {str(tmp_path / "index")!r}])
+import jnius_config
+print(set(build_options.options(1)) <= set(jnius_config.options))
+"""
+    done = python(code)
+    assert (done.stdout, done.stderr) == ("True\n", f"{tmp_path / 'index'}: 1 document; queries search contents\n")
+
+
 def java_homes():
     """Every Java on this machine that is new enough."""
     homes = {java_home.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
@@ -130,7 +172,7 @@ def test_heap_must_be_a_size():
 def test_a_running_jvm_is_used():
     code = """
 import os
-from kernelsearch.lucene import java_home, jvm
+from kernelsearch.lucene import build_options, java_home, jvm
 home = java_home.find_java()
 os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(java_home.jvm_library(home)))
 import jnius_config

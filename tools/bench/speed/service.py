@@ -22,8 +22,12 @@ def run(bench: Bench, collections: list[Collection]) -> None:
     index, texts, size = str(collection.folder / "index"), collection.texts, collection.documents
     python = bench.pyserini.python
     with ExitStack() as stack:
+        starts = []
+        for number in range(1, bench.repetitions):
+            with serve.our_server(index, None) as server:
+                starts.append(_first_times(server, texts[2 * number :]))
         ours = stack.enter_context(serve.our_server(index, None))
-        _first_requests(bench, ours, texts, size)
+        _first_requests(bench, [*starts, _first_times(ours, texts)], size)
         theirs = stack.enter_context(serve.pyserini_server(str(python), index)) if python.exists() else None
         if theirs is None:
             bench.pyserini.missing["REST server"] = f"{python} does not exist"
@@ -80,18 +84,30 @@ class _Rounds:
         return cost
 
 
-def _first_requests(bench: Bench, server: serve.Server, texts: list[str], size: int) -> None:
-    """What clients see right after the start: the list of indexes, and the first two requests for `auto`."""
+def _first_times(server: serve.Server, texts: list[str]) -> tuple[float, float, float]:
+    """Milliseconds that clients wait right after the start: for the list of indexes, and for the first two `auto` requests.
 
-    def seconds(path: str) -> float:
+    The queries are the first two of `texts`.
+    """
+
+    def milliseconds(path: str) -> float:
         start = time.perf_counter()
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
             answer.read()
         return (time.perf_counter() - start) * 1000
 
-    times = iter([seconds("/v1/indexes") for _ in range(bench.repetitions)])
-    bench.add(Pair("/v1/indexes after the start", "", size, lambda: next(times), unit="ms by the clock", warm_up=0))
-    words = [text.replace(" ", "+") for text in texts]
-    first = seconds(f"/v1/bench/search?query={words[0]}&rerank=auto")
-    second = seconds(f"/v1/bench/search?query={words[1]}&rerank=auto")
-    bench.compare("first auto request", "the second", size, lambda: first, lambda: second, unit="ms by the clock", once=True)
+    listed = milliseconds("/v1/indexes")
+    words = [text.replace(" ", "+") for text in texts[:2]]
+    first, second = (milliseconds(f"/v1/bench/search?query={query}&rerank=auto") for query in words)
+    return listed, first, second
+
+
+def _first_requests(bench: Bench, starts: list[tuple[float, float, float]], size: int) -> None:
+    """Adds the rows of `_first_times` of several `starts`, with other queries after each: one query costs more than another."""
+    listed, first, second = (iter(column) for column in zip(*starts, strict=True))
+    bench.add(Pair("/v1/indexes after the start", "", size, lambda: next(listed), unit="ms by the clock", warm_up=0))
+    bench.compare(
+        *("first auto request", "the second", size, lambda: next(first), lambda: next(second)),
+        unit="ms by the clock",
+        warm_up=0,
+    )

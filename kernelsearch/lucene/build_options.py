@@ -29,7 +29,7 @@ def options(size: int) -> list[str]:
 
 
 def _huge_pages() -> list[str]:
-    """Huge pages where the system gives them to those who ask: Lucene writes all over its buffers.
+    """Huge pages where the system gives them to those who ask, with which a build of 100,000 documents took less CPU time.
 
     Java would print a warning where there are none, and refuse the option on other systems than Linux.
     """

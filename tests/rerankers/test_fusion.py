@@ -287,8 +287,12 @@ def test_ranking_training_queries_is_said(demo_index, judged, model, capsys):
 
 
 def test_topics_without_judgements_teach_nothing():
-    for half in ({"topics": {"1": "tap"}}, {"qrels": {"1": {"d": 1}}}, {}):
-        with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr; none was given"):
+    for half, message in (
+        ({"topics": {"1": "tap"}}, "--qrels: is needed with --topics: --rerank fusion learns from both together"),
+        ({"qrels": {"1": {"d": 1}}}, "--topics: is needed with --qrels: --rerank fusion learns from both together"),
+        ({}, "--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given"),
+    ):
+        with pytest.raises(OptionError, match=f"^{message}$"):
             training_topics(TrainingData(**half))
 
 

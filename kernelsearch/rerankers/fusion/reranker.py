@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.execution import Engine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.folds import related_groups
+from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.lucene.models import BM25Model
@@ -49,7 +51,7 @@ from kernelsearch.rerankers.fusion.recipes import (
 )
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
-from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
+from kernelsearch.rerankers.fusion.training_table import FeaturePlan, TrainingTable, training_table
 
 Floats = NDArray[np.float64]
 
@@ -136,79 +138,56 @@ class FusionReranker(FusedReranker[FusionSettings]):
             flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
             raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
         folder = data.folder(index, "fusion")
-        recipe = parse_recipe(settings.features)
-        weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}  # of a recipe that was given
-        sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
-        vectors = None
-        if settings.features == RECIPE:
-            vectors = usable_vectors(index, settings.vectors, cls.method.name)
-            wanted = auto_weights(index, vectors)
-            if vectors is not None:
-                recipe = (*recipe, f"dense-rm:{vectors}")
-                sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
-            elif PARTS in wanted:
-                sources = (*sources, PARTS) if sources else sources
-            offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, cls.method.name)
-            weights = {}
-            for name, weight in wanted.items():
-                if name in offered:
-                    weights[offered[name]] = weights.get(offered[name], 0.0) + weight
-            recipe = tuple(dict.fromkeys(offered.values()))
-        elif settings.vectors is not None:
-            raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
+        plan = _plan(index, settings)
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
-        training = TrainingQueries.of(queries, judged) if "votes" in kinds(recipe, sources) else TrainingQueries()
-        model = BM25Model(settings.k1, settings.b)
-        runs = read_runs(settings.runs, "--fusion.runs")
-        plan = FeaturePlan(index, recipe, sources, model, training, settings.depth, settings.normalise, runs)
+        training = TrainingQueries.of(queries, judged) if "votes" in kinds(plan.recipe, plan.sources) else TrainingQueries()
         table = training_table(
             data.engine,
-            plan,
+            FeaturePlan(
+                index,
+                plan.recipe,
+                plan.sources,
+                BM25Model(settings.k1, settings.b),
+                training,
+                settings.depth,
+                settings.normalise,
+                read_runs(settings.runs, "--fusion.runs"),
+            ),
             queries,
             judged,
             negatives=settings.negatives,
             random_state=settings.random_state,
             progress=data.progress,
         )
-        count, choice = len(np.unique(table.qid)), settings.learner
+        count = len(np.unique(table.qid))
         learner: Learner
         if settings.learner != "best":
-            learner = make_learner(
-                settings.learner,
-                normalise="none",  # the table is normalised already
-                random_state=settings.random_state,
-                parameters=settings.parameters(),
-                owner=settings.owner,
-            )
-            fit_learner(learner, table.X, table.y, table.qid, data.engine)
-        elif count < ENOUGH_QUERIES and weights:
+            learner, choice = _named_learner(table, settings, data.engine), settings.learner
+        elif count < ENOUGH_QUERIES and plan.weights:
             logger.info(
                 "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
                 *(("1 training query", "is") if count == 1 else (f"{count} training queries", "are")),
                 ENOUGH_QUERIES,
             )
-            learner = CombSUM(weights=[weights.get(name, 0.0) for name in recipe], normalise="none")
+            learner = CombSUM(weights=[plan.weights.get(name, 0.0) for name in plan.recipe], normalise="none")
             learner.fit(table.X, table.y, table.qid)
             choice = "auto"
         else:
-            best = anchored_learner(recipe, weights, folds=settings.folds, random_state=settings.random_state)
-            relevant = [[docid for docid, grade in judged.get(query.qid, {}).items() if grade > 0] for query in queries]
-            groups = dict(enumerate(related_groups(relevant, -(-len(queries) // settings.folds)).tolist()))
-            best.fit(table.X, table.y, table.qid, complete=table.complete, groups=groups)
+            best = _best_learner(table, plan, queries, judged, settings)
             log_choice(best, cls.method.name, f"{count} queries")
             learner, choice = best, best.choice_
         notes: dict[str, Any] = {
             "normalise": settings.normalise,
-            "sources": list(sources),
+            "sources": list(plan.sources),
             "queries": count,
             "rows": len(table.y),
             "trained_on": sorted({query_key(query) for query in queries}),
         }
-        if choice == "auto" and settings.features == RECIPE and sources and settings.normalise == "z":
-            notes[models.AS_AUTO] = vectors or "none"
+        if choice == "auto" and settings.features == RECIPE and plan.sources and settings.normalise == "z":
+            notes[models.AS_AUTO] = plan.vectors or "none"
         files = {FILE: "".join(training.lines())} if training.queries else {}
-        return models.save(folder, learner, recipe, notes, files, index.fingerprint)
+        return models.save(folder, learner, plan.recipe, notes, files, index.fingerprint)
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
@@ -227,6 +206,66 @@ class FusionReranker(FusedReranker[FusionSettings]):
         scores = load_model(folder).predict(test.X, test.qid)
         evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test or "")
         return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
+
+
+class _TrainingPlan(NamedTuple):
+    """What a model is trained with."""
+
+    recipe: tuple[str, ...]
+    sources: tuple[str, ...]
+    weights: dict[str, float]  #: those of `auto`, by features of the recipe, towards which weights are regularised
+    vectors: str | None  #: the name of the vectors in the default recipe
+
+
+def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
+    """The recipe and the sources that `settings` name; the default recipe is extended by what `auto` uses on `index`."""
+    recipe = parse_recipe(settings.features)
+    sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
+    if settings.features != RECIPE:
+        if settings.vectors is not None:
+            raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
+        return _TrainingPlan(recipe, sources, {name: AUTO_WEIGHTS[name] for name in AUTO_WEIGHTS if name in recipe}, None)
+    vectors = usable_vectors(index, settings.vectors, FUSION.name)
+    wanted = auto_weights(index, vectors)
+    if vectors is not None:
+        recipe = (*recipe, f"dense-rm:{vectors}")
+        sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
+    elif PARTS in wanted:
+        sources = (*sources, PARTS) if sources else sources
+    offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, FUSION.name)
+    weights: dict[str, float] = {}
+    for name, weight in wanted.items():
+        if name in offered:
+            weights[offered[name]] = weights.get(offered[name], 0.0) + weight
+    return _TrainingPlan(tuple(dict.fromkeys(offered.values())), sources, weights, vectors)
+
+
+def _named_learner(table: TrainingTable, settings: FusionFitSettings, engine: Engine) -> Learner:
+    """The learner that `settings` name, fitted on `table`."""
+    learner = make_learner(
+        settings.learner,
+        normalise="none",  # the table is normalised already
+        random_state=settings.random_state,
+        parameters=settings.parameters(),
+        owner=settings.owner,
+    )
+    fit_learner(learner, table.X, table.y, table.qid, engine)
+    return learner
+
+
+def _best_learner(
+    table: TrainingTable,
+    plan: _TrainingPlan,
+    queries: Sequence[Query],
+    judged: Mapping[str, Mapping[str, int]],
+    settings: FusionFitSettings,
+) -> Best:
+    """The choice among the inputs and learned weights, fitted on `table`, whose `queries` were `judged`."""
+    best = anchored_learner(plan.recipe, plan.weights, folds=settings.folds, random_state=settings.random_state)
+    relevant = [[docid for docid, grade in judged.get(query.qid, {}).items() if grade > 0] for query in queries]
+    groups = dict(enumerate(related_groups(relevant, -(-len(queries) // settings.folds)).tolist()))
+    best.fit(table.X, table.y, table.qid, complete=table.complete, groups=groups)
+    return best
 
 
 def query_key(query: Query) -> str:
@@ -254,6 +293,9 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
         if not topics:
             raise InputError("--qrels: no training topic has a relevant document")
         return topics, data.qrels
+    if data.topics or data.qrels:
+        missing, present = ("qrels", "topics") if data.topics else ("topics", "qrels")
+        raise OptionError(f"--{missing}: is needed with --{present}: --rerank fusion learns from both together")
     if data.clicks is None:
         raise OptionError("--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given")
     log = ClickLog(data.clicks)

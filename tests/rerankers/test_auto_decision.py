@@ -54,6 +54,12 @@ def test_coverage_is_the_share_of_idf(index):
     assert coverage(index.forward, index.query("the"), rows).tolist() == [0.0] * 4
 
 
+def test_a_document_without_words_contains_nothing(tmp_path):
+    built = kernelsearch.build(tmp_path / "index", [{"id": "1", "contents": "the"}, {"id": "2", "contents": "kettle"}])
+    rows = np.array([built.row(docid) for docid in ("1", "2")])
+    assert coverage(built.forward, built.query("kettle"), rows).tolist() == [0.0, 1.0]
+
+
 def test_coverage_counts_the_first_term_of_the_vocabulary(tmp_path):
     """Its number is 0. It is in two of three documents and weighs less than the rarest words, as which unknown ones count."""
     built = kernelsearch.build(

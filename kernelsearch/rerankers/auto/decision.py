@@ -41,8 +41,19 @@ def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> 
     if not query.terms:
         return np.zeros(len(docs))
     terms, idf = forward.term_ids(query.terms), vocabulary_idf(forward)
-    weights = np.asarray(query.weights, dtype=np.float64) * np.where(terms >= 0, idf[terms], idf.max())
-    return np.asarray((forward.term_frequencies(docs, terms) > 0) @ weights / weights.sum())
+    known = terms >= 0
+    weights = np.asarray(query.weights, dtype=np.float64) * np.where(known, idf[terms], 0.0 if known.all() else idf.max())
+    # Of a few documents, for which a table of the vocabulary, as the features of many documents share one, would take longer.
+    contained = np.array([_contains(forward, int(doc), terms) for doc in docs])
+    return np.asarray(contained @ weights / weights.sum())
+
+
+def _contains(forward: ForwardIndex, doc: int, terms: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which of `terms` the document in row `doc` has, shape (terms,)."""
+    row = forward.indices[int(forward.indptr[doc]) : int(forward.indptr[doc + 1])]  # ascending
+    if not len(row):
+        return np.zeros(len(terms), dtype=bool)
+    return np.asarray(row.take(row.searchsorted(terms), mode="clip") == terms)
 
 
 def may_decide(forward: ForwardIndex, query: Query, listed: NDArray[np.integer]) -> bool:

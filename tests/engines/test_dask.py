@@ -66,6 +66,30 @@ def test_a_run_is_byte_identical_and_so_is_its_recipe(cluster, demo_index, tmp_p
     assert (tmp_path / "dask2.txt").read_bytes() == (tmp_path / "local2.txt").read_bytes()
 
 
+def listening_addresses(pids):
+    """The addresses on which processes listen, by the kernel's tables of sockets, in hexadecimal form."""
+    inodes = set()
+    for pid in pids:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                target = os.readlink(entry)
+                if target.startswith("socket:["):
+                    inodes.add(target[8:-1])
+    addresses = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                addresses.add(fields[1].partition(":")[0])
+    return addresses
+
+
+def test_a_cluster_of_this_machine_listens_on_loopback_only(cluster):
+    """Before the tests of trees: xgboost listens on all addresses, and in a worker whose training was given up it may go on."""
+    processes = {os.getpid(), *cluster.client.run(os.getpid).values()}
+    assert listening_addresses(processes) == {"0100007F"}  # 127.0.0.1
+
+
 def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_index, topics):
     pipeline = demo_index.pipeline(["pert"])
     topics = [*topics, Topic("unknown", "unheardof")]
@@ -211,33 +235,6 @@ def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monk
     with pytest.raises(InputError, match="--engine dask: workers were lost 1 times while trees were grown"):
         SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
     strike.join(timeout=120)
-
-
-def listening_addresses(pids):
-    """The addresses on which processes listen, by the kernel's tables of sockets, in hexadecimal form."""
-    inodes = set()
-    for pid in pids:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                target = os.readlink(entry)
-                if target.startswith("socket:["):
-                    inodes.add(target[8:-1])
-    addresses = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
-                addresses.add(fields[1].partition(":")[0])
-    return addresses
-
-
-def test_a_cluster_of_this_machine_listens_on_loopback_only(cluster):
-    """xgboost listens on all addresses while it grows trees: what an earlier test has given up may take a while to end."""
-    processes = {os.getpid(), *cluster.client.run(os.getpid).values()}
-    end = time.monotonic() + 60
-    while (addresses := listening_addresses(processes)) != {"0100007F"} and time.monotonic() < end:  # 127.0.0.1
-        time.sleep(0.5)
-    assert addresses == {"0100007F"}
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):

@@ -166,7 +166,7 @@ def jvm_options(heap: str | None = None) -> list[str]:
         "-Dsun.misc.unsafe.memory.access=allow",
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
-        *(["-XX:TieredStopAtLevel=1"] if _few_calls else []),
+        *(build_options.QUICK if _few_calls else []),
         *(build_options.options(_build_size) if _build_size is not None else []),
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),
         *_configured_options,

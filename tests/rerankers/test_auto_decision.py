@@ -52,6 +52,7 @@ def test_coverage_is_the_share_of_idf(index):
     expected = [(total - idf(1)) / total, (total - idf(2) - idf(1)) / total, idf(4) / total, 0.0]
     assert coverage(index.forward, query, rows) == pytest.approx(expected, rel=1e-5)
     assert coverage(index.forward, index.query("the"), rows).tolist() == [0.0] * 4
+    assert coverage(index.forward, query, rows[:0]).tolist() == []
 
 
 def test_a_document_without_words_contains_nothing(tmp_path):

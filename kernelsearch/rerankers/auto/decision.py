@@ -44,7 +44,7 @@ def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> 
     known = terms >= 0
     weights = np.asarray(query.weights, dtype=np.float64) * np.where(known, idf[terms], 0.0 if known.all() else idf.max())
     # Of a few documents, for which a table of the vocabulary, as the features of many documents share one, would take longer.
-    contained = np.array([_contains(forward, int(doc), terms) for doc in docs])
+    contained = np.array([_contains(forward, int(doc), terms) for doc in docs]).reshape(len(docs), len(terms))
     return np.asarray(contained @ weights / weights.sum())
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.readable import read_explanation
-from kernelsearch.api.results import format_rank_change
-from kernelsearch.api.snippets import make_snippets
+from kernelsearch.api.results import format_rank_change, make_snippets
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.readable import read_explanation
-from kernelsearch.api.snippets import make_snippet, stored_texts
+from kernelsearch.api.results import make_snippet, stored_texts
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.cli.similar_settings import SimilarSettings, read_groups

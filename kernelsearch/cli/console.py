@@ -225,7 +225,7 @@ def in_colour(table: str, words: set[str]) -> str:
     """The table with the query's words in colour in its last column, where it is printed on a terminal."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return table
-    from kernelsearch.api.snippets import highlight  # what --help does not need
+    from kernelsearch.api.results import highlight  # what --help does not need
 
     header, *lines = table.split("\n")
     place = header.rindex("text")

@@ -10,8 +10,8 @@ from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.readable import read_explanation
 from kernelsearch.api.results import format_rank_change, make_snippets
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import QuerySettings, read_flags, require
-from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
+from kernelsearch.cli.flags import SINGLE_QUERY, make_parser, open_index, parse, read_flags, read_pipeline, require
+from kernelsearch.cli.settings import QuerySettings
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
 from kernelsearch.plots.figures import picture_format
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)
-    pipeline = chosen.open(settings.open_index(console.progress, language=settings.language, few_calls=True))
+    pipeline = chosen.open(open_index(settings, console.progress, language=settings.language, few_calls=True))
     explained = explain_query(
         pipeline, settings.query or "", settings.docid, qid=settings.qid, plot=settings.plot, threads=settings.threads
     )

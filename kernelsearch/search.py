@@ -8,8 +8,7 @@ from collections import Counter
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
 from kernelsearch.api.results import Results
 from kernelsearch.cli import config, console
-from kernelsearch.cli.flags import read_flags
-from kernelsearch.cli.pipelines import check_search, make_parser, open_pipeline, parse
+from kernelsearch.cli.flags import check_search, make_parser, open_pipeline, parse, read_flags
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings

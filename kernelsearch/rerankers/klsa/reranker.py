@@ -64,7 +64,6 @@ class LatentBasis:
     - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
     - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
       dimensions of vectors
-    - `terms`: the terms of the collection by number
     - `decomposed`: keys of the documents that were decomposed, the others were folded in; None for earlier versions' bases
     - `meta`: kernel, parameters, captured energy, residual
     """
@@ -76,8 +75,8 @@ class LatentBasis:
         self.values: NDArray[np.float64] = arrays["values"]
         self.loadings: NDArray[np.float32] = arrays["loadings"]
         self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
-        self.terms = StringTable(arrays["term_bytes"], arrays["term_ends"])
         self.decomposed: NDArray[np.uint64] | None = arrays.get("decomposed")
+        self._term_arrays = arrays["term_bytes"], arrays["term_ends"]
 
     @property
     def dims(self) -> int:
@@ -88,6 +87,11 @@ class LatentBasis:
     def parameters(self) -> dict[str, Any]:
         """The kernel, its parameters and the field that the basis was fitted with."""
         return dict(self.meta["parameters"])
+
+    @cached_property
+    def terms(self) -> StringTable:
+        """The terms of the collection by number, which explanations show."""
+        return StringTable(*self._term_arrays)
 
     @cached_property
     def norms(self) -> NDArray[np.float32]:

@@ -29,8 +29,8 @@ from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import StringTable
 from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData

@@ -13,7 +13,6 @@ from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.files import is_special
-from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.first_stage import FirstStageSettings
 
 EXAMPLES = """examples:
@@ -82,9 +81,7 @@ def _print_table(results: Results, reranked: bool) -> None:
     columns = 4 if reranked else 3
     header, cells = ("rank", "docid", "score", "moved")[:columns], [row[:columns] for row in results.cells()]
     snippets, words = results.snippets(console.text_width(header, cells))
-    rows = [(*row, snippet) for row, snippet in zip(cells, snippets, strict=True)]
-    table = console.printable(text_table((*header, "text"), rows, align="><>><" if reranked else "><><"))
-    print(console.in_colour(table, words))
+    console.show_documents(header, cells, snippets, words, align="><>>"[:columns])
 
 
 if __name__ == "__main__":

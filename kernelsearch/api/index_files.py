@@ -149,8 +149,7 @@ class IndexFiles:
         return self._lucene
 
     def _open_lucene(self) -> LuceneIndex:
-        self.refuse_replaced()
-        try:
+        try:  # LuceneIndex refuses files of another state than that of `shards`
             return LuceneIndex(self.shards, language=self.language, java_heap=self.java_heap)
         except IndexProblem:
             self.refuse_replaced()

@@ -277,9 +277,8 @@ class LuceneIndex:
             return searcher
 
 
-@jvm.calls_java
 def similarity(model: Model | BM25WithoutIdf) -> Any:
-    """Returns the Lucene Similarity (Java) of a ranking model."""
+    """Returns the Lucene Similarity (Java) of a ranking model. The caller is decorated with `jvm.calls_java`."""
     from jnius import autoclass
 
     return autoclass(model.java_class)(*astuple(model))

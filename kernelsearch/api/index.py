@@ -47,7 +47,7 @@ class Index(IndexFiles):
     largest heap of Java, `artefacts` another folder for fitted state, `progress` what long steps report to. `vectors` says
     which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
     name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`). With `few_calls`, for a process
-    that searches once or twice, Java starts quicker and searches slower.
+    that searches a few times and ends, Java compiles with its quick compiler alone.
 
     What is opened of the index (`lucene`, `forward`, `vectors`, `pipeline`, ...) and the attributes are those of the base class
     `IndexFiles`.

@@ -46,9 +46,9 @@ def first_stage_term_scores(
 
 
 def first_stage_scores(index: ForwardIndex, model: Model, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
-    """Each document's first-stage score for the `query`, shape (documents,).
+    """Each document's first-stage score for the `query`, shape (documents,): the sums over terms, without their table.
 
-    They are the sums of `first_stage_term_scores`, whose parameters the others are, without its table.
+    The other parameters are those of `first_stage_term_scores`.
     """
     terms, weights = index.term_ids(query.terms), query.weights
     if isinstance(model, BM25Model):

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.readable import read_explanation
-from kernelsearch.api.results import format_rank_change
-from kernelsearch.api.snippets import make_snippets
+from kernelsearch.api.results import format_rank_change, make_snippets
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import QuerySettings, read_flags, require
-from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
+from kernelsearch.cli.flags import SINGLE_QUERY, make_parser, open_index, parse, read_flags, read_pipeline, require
+from kernelsearch.cli.settings import QuerySettings
 from kernelsearch.core.options import option
-from kernelsearch.core.tables import text_table
 from kernelsearch.plots.figures import picture_format
 
 
@@ -60,7 +58,7 @@ def main(argv: list[str]) -> None:
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)
-    pipeline = chosen.open(settings.open_index(console.progress, language=settings.language, few_calls=True))
+    pipeline = chosen.open(open_index(settings, console.progress, language=settings.language, few_calls=True))
     explained = explain_query(
         pipeline, settings.query or "", settings.docid, qid=settings.qid, plot=settings.plot, threads=settings.threads
     )
@@ -69,7 +67,7 @@ def main(argv: list[str]) -> None:
     if settings.json:
         console.show(json.dumps(explained.to_dict(settings.top), indent=1, ensure_ascii=False))
     else:
-        print(_table(explained, settings.top))
+        _print_table(explained, settings.top)
         if explained.explanation:
             reading = read_explanation(pipeline.index, explained.explanation, explained.query.text)
             console.show_lines(["", *reading.rewrite(explained.explanation, settings.full).lines()])
@@ -77,8 +75,8 @@ def main(argv: list[str]) -> None:
         console.notice(line)
 
 
-def _table(explained: ExplainedQuery, top: int) -> str:
-    """The lists before and after side by side, with how far each document moved; one list where there is no method."""
+def _print_table(explained: ExplainedQuery, top: int) -> None:
+    """Prints the lists before and after side by side, with how far each document moved; one list where there is no method."""
     before, after = explained.entries_before(top), explained.entries_after(top)
     header: tuple[str, ...] = ("rank", "docid", "score")
     rows: list[tuple[str, ...]] = [(str(entry.rank), entry.docid, f"{entry.score:.4f}") for entry in after]
@@ -92,9 +90,7 @@ def _table(explained: ExplainedQuery, top: int) -> str:
         ]
     lucene, width = explained.pipeline.index.lucene, console.text_width(header, rows)
     snippets, words = make_snippets(lucene, explained.query, explained.after.top(top).docs, width)
-    rows = [(*row, snippet) for row, snippet in zip(rows, snippets, strict=True)]
-    table = text_table((*header, "text"), rows, align="><><>><" if explained.pipeline.rerankers else "><><")
-    return console.in_colour(console.printable(table), words)
+    console.show_documents(header, rows, snippets, words, align="><><>>" if explained.pipeline.rerankers else "><>")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import TOPIC_FORMATS, add_flags, read_flags
+from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.cli.inputs import load_topics
 from kernelsearch.cli.merging import merge_runs
+from kernelsearch.cli.settings import TOPIC_FORMATS
 from kernelsearch.core.options import Settings, option
 
 

@@ -8,13 +8,11 @@ from collections import Counter
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
 from kernelsearch.api.results import Results
 from kernelsearch.cli import config, console
-from kernelsearch.cli.flags import read_flags
-from kernelsearch.cli.pipelines import check_search, make_parser, open_pipeline, parse
+from kernelsearch.cli.flags import check_search, make_parser, open_pipeline, parse, read_flags
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.files import is_special
-from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.first_stage import FirstStageSettings
 
 EXAMPLES = """examples:
@@ -83,9 +81,7 @@ def _print_table(results: Results, reranked: bool) -> None:
     columns = 4 if reranked else 3
     header, cells = ("rank", "docid", "score", "moved")[:columns], [row[:columns] for row in results.cells()]
     snippets, words = results.snippets(console.text_width(header, cells))
-    rows = [(*row, snippet) for row, snippet in zip(cells, snippets, strict=True)]
-    table = console.printable(text_table((*header, "text"), rows, align="><>><" if reranked else "><><"))
-    print(console.in_colour(table, words))
+    console.show_documents(header, cells, snippets, words, align="><>>"[:columns])
 
 
 if __name__ == "__main__":

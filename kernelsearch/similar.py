@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.readable import read_explanation
-from kernelsearch.api.snippets import make_snippet, stored_texts
+from kernelsearch.api.results import make_snippet, stored_texts
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import add_flags, read_flags
+from kernelsearch.cli.flags import add_flags, open_index, read_flags
 from kernelsearch.cli.similar_settings import SimilarSettings, read_groups
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.tables import text_table
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
     add_flags(parser, SimilarSettings.flags)
     settings = read_flags(SimilarSettings, parser.parse_args(argv))
     groups = read_groups(parser, settings)
-    index = settings.open_index(console.progress)
+    index = open_index(settings, console.progress)
     for flag, docid in (("--docid", settings.docid), ("--explain", settings.explain)):
         if docid is not None:
             index.row(docid, flag)  # before the work

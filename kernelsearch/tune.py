@@ -12,8 +12,7 @@ from kernelsearch.api import keywords
 from kernelsearch.api.index import Index
 from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import read_flags, require
-from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
+from kernelsearch.cli.flags import SINGLE_QUERY, make_parser, parse, read_flags, read_pipeline, require
 from kernelsearch.cli.tuning import TuneSettings, tune_pipeline, tune_with_keywords, write_best
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import check_output

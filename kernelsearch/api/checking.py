@@ -14,8 +14,7 @@ from kernelsearch.api.build import export_fields
 from kernelsearch.core import artefacts, checksums
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.lucene import integrity
-from kernelsearch.lucene.shards import COLLECTIONS, Shards, Source, find_shards, index_record
+from kernelsearch.lucene.shards import COLLECTIONS, Shards, Source, find_problem, find_shards, index_record
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ def _check_lucene(path: Path) -> Finding:
         index_record(path)
     except IndexProblem as problem:
         return Finding(part, str(problem), advice)
-    first_problem = integrity.check(path)
+    first_problem = find_problem(path)
     return Finding(part, first_problem or None, advice if first_problem else "")
 
 

@@ -46,7 +46,8 @@ class Index(IndexFiles):
     `path` is a folder, or several. `language` is that in which queries are analysed (default: the index's), `java_heap` the
     largest heap of Java, `artefacts` another folder for fitted state, `progress` what long steps report to. `vectors` says
     which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
-    name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`).
+    name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`). With `few_calls`, for a process
+    that searches a few times and ends, Java compiles with its quick compiler alone.
 
     What is opened of the index (`lucene`, `forward`, `vectors`, `pipeline`, ...) and the attributes are those of the base class
     `IndexFiles`.

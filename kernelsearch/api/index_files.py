@@ -54,8 +54,11 @@ class IndexFiles:
         artefacts: str | Path | None = None,
         progress: Progress = silent,
         vectors: VectorSettings | Mapping[str, Any] | str | None = None,
+        few_calls: bool = False,
     ) -> None:
         jvm.check_heap(java_heap)
+        if few_calls:
+            jvm.expect_few_calls()
         self.shards = find_shards(path, artefacts)
         if language is None:
             _ = self.shards.language  # a damaged record, or shards of several languages, are refused before any work
@@ -146,8 +149,7 @@ class IndexFiles:
         return self._lucene
 
     def _open_lucene(self) -> LuceneIndex:
-        self.refuse_replaced()
-        try:
+        try:  # LuceneIndex refuses files of another state than that of `shards`
             return LuceneIndex(self.shards, language=self.language, java_heap=self.java_heap)
         except IndexProblem:
             self.refuse_replaced()

@@ -30,7 +30,6 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import OLD, PARTIAL, STAGED, remove_leftovers, replace_folder, temporary_name, temporary_prefix
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
-from kernelsearch.lucene.integrity import note_written
 from kernelsearch.lucene.rewrite import rewrite_index, storage_of
 from kernelsearch.lucene.shards import (
     ADDED_FOLDER,
@@ -38,6 +37,7 @@ from kernelsearch.lucene.shards import (
     Shards,
     find_shards,
     index_record,
+    note_written,
     write_index_record,
     write_record,
 )

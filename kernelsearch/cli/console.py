@@ -20,6 +20,7 @@ from kernelsearch.core.errors import KernelSearchError, OptionError, nearest, qu
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
 from kernelsearch.core.streams import MAX_EXPANSION, limits
+from kernelsearch.core.tables import text_table
 
 #: Exit status of an internal error (EX_SOFTWARE of sysexits.h).
 INTERNAL = 70
@@ -221,15 +222,22 @@ def show(text: str, end: str = "\n") -> None:
     print(printable(text), end=end)
 
 
-def in_colour(table: str, words: set[str]) -> str:
-    """The table with the query's words in colour in its last column, where it is printed on a terminal."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return table
-    from kernelsearch.api.snippets import highlight  # what --help does not need
+def show_documents(
+    header: Sequence[str], rows: Sequence[Sequence[str]], snippets: Sequence[str], words: set[str], *, align: str
+) -> None:
+    """Prints a table of `header` and `rows`, aligned as in `text_table`, with the documents' `snippets` as its last column.
 
-    header, *lines = table.split("\n")
-    place = header.rindex("text")
-    return "\n".join([header, *(line[:place] + highlight(line[place:], words) for line in lines)])
+    On a terminal the query's `words` are in colour in the snippets.
+    """
+    whole_rows = [(*row, snippet) for row, snippet in zip(rows, snippets, strict=True)]
+    table = text_table((*header, "text"), whole_rows, align=f"{align}<")
+    first, *lines = printable(table).split("\n")
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        from kernelsearch.api.results import highlight  # what --help does not need
+
+        place = first.rindex("text")
+        lines = [line[:place] + highlight(line[place:], words) for line in lines]
+    print("\n".join([first, *lines]))
 
 
 def text_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

@@ -1,98 +1,34 @@
-"""Declared options as command-line flags: adding them to a parser, reading their values, and options that verbs share."""
+"""The flags of a command: declared options added to a parser, their values read and checked, and what they describe opened.
+
+What search, explain, tune, demo and reproduce share is the parser with the options of the first stage and of every method, and
+the pipeline that its values describe; other verbs have parsers of their own.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from kernelsearch.api.index import Index
-from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option, Settings, option
+from kernelsearch.api.pipeline import Pipeline, PipelineSettings, method_options
+from kernelsearch.cli import config, pyserini_flags
+from kernelsearch.cli.console import Parser
+from kernelsearch.cli.search_settings import FOR_TOPICS, IN_CONFIG, SearchSettings
+from kernelsearch.cli.settings import IndexReaderSettings
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.files import check_output
+from kernelsearch.core.options import Option, Settings
 from kernelsearch.core.progress import Progress
-from kernelsearch.lucene import jvm
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.trec.topics import parse_part
 from kernelsearch.vectors.settings import VectorSettings
 
 S = TypeVar("S", bound=Settings)
 
-#: Formats of topic files, for `--topics-format`.
-TOPIC_FORMATS = ("tsv", "trec", "jsonl", "cacm")
-
-
-def _vector_flag(name: str) -> Any:
-    """An option of VectorSettings as a flag `--vectors.NAME` of a verb."""
-    declared = next(entry for entry in VectorSettings.options if entry.name == name)
-    return option(None, declared.help, repeat=declared.repeat, name=f"{VectorSettings.owner}.{name}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class JavaSettings(Settings):
-    """The option of every verb that starts Java."""
-
-    java_heap: str | None = option(None, "largest size of Java's heap, such as 4g")
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexReaderSettings(JavaSettings):
-    """Options of every verb that reads an index."""
-
-    index: str | tuple[str, ...] | None = option(
-        None, "the index, or a folder of shards; repeat it to read several indexes as one collection", repeat=True
-    )
-
-    #: The options in the order in which help lists them: the index first, Java's heap last.
-    flags: ClassVar[tuple[Option, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        ends = IndexReaderSettings.options
-        rest = tuple(declared for declared in cls.options if declared not in ends)
-        cls.flags = (*ends[:1], *rest, *ends[1:])
-
-    def open_index(
-        self, progress: Progress, *, java_heap: str | None = None, language: str | None = None, few_calls: bool = False
-    ) -> Index:
-        """Opens the index.
-
-        Parameters
-        ----------
-        progress : what long steps report to
-        java_heap : the largest heap of Java where `--java-heap` is not given
-        language : that of queries; None: the index's
-        few_calls : the command searches once and ends, for which Java starts quicker
-        """
-        assert self.index is not None  # verbs refuse a command line without --index
-        if few_calls:
-            jvm.expect_few_calls()
-        heap = self.java_heap or java_heap
-        return Index(self.index, language=language, java_heap=heap, progress=progress, vectors=self.vectors)
-
-    @property
-    def vectors(self) -> VectorSettings:
-        """Which vectors methods use that name none, and where query vectors come from."""
-        return VectorSettings()
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorFlags(IndexReaderSettings):
-    """Options of every verb whose methods may use vectors."""
-
-    vectors_name: str | None = _vector_flag("name")
-    vectors_queries: str | tuple[str, ...] | None = _vector_flag("queries")
-    vectors_encoder: str | None = _vector_flag("encoder")
-
-    @property
-    def vectors(self) -> VectorSettings:
-        """The settings that the flags `--vectors.*` make."""
-        return VectorSettings(name=self.vectors_name, queries=self.vectors_queries, encoder=self.vectors_encoder)
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuerySettings(VectorFlags):
-    """Options of every verb that analyses queries."""
-
-    language: str | None = option(None, "language in which queries are analysed; default: the language of the index")
+#: Options of a config file that apply to a single query on the terminal; what the file says about a run does not.
+SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queries", "vectors_encoder")
 
 
 def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner: str = "", title: str | None = None) -> None:
@@ -174,3 +110,142 @@ def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) ->
     for name in names:
         if getattr(settings, name) is None:
             parser.error(f"--{name} is not given")
+
+
+def open_index(
+    settings: IndexReaderSettings,
+    progress: Progress,
+    *,
+    java_heap: str | None = None,
+    language: str | None = None,
+    few_calls: bool = False,
+) -> Index:
+    """Opens the index that the `settings` of a verb name.
+
+    Parameters
+    ----------
+    progress : what long steps report to
+    java_heap : the largest heap of Java where `--java-heap` is not given
+    language : that of queries; None: the index's
+    few_calls : the command searches once and ends, for which Java starts quicker
+    """
+    assert settings.index is not None  # verbs refuse a command line without --index
+    # A verb whose methods use no vectors has no options for them.
+    vectors = {declared.key: getattr(settings, f"vectors_{declared.key}", None) for declared in VectorSettings.options}
+    heap = settings.java_heap or java_heap
+    return Index(settings.index, language=language, java_heap=heap, progress=progress, vectors=vectors, few_calls=few_calls)
+
+
+def make_parser(
+    verb: str, description: str, examples: str, options: tuple[Option, ...], common: Sequence[str] = ()
+) -> argparse.ArgumentParser:
+    """A parser with the `options` of the `verb`, those of the first stage and of every method.
+
+    `description` and `examples` are texts of its help, `common` are the options of the short help.
+    """
+    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
+    add_flags(parser, options)
+    add_flags(parser, FirstStageSettings.options, title="first stage")
+    methods = method_options()
+    parser.add_argument(
+        "--rerank",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"rerank with this method; repeatable ({', '.join(methods)})",
+    )
+    add_method_flags(parser, methods)
+    return parser
+
+
+def parse(
+    parser: argparse.ArgumentParser, argv: list[str], allowed: Sequence[str] | None = None
+) -> tuple[argparse.Namespace, config.Config | None]:
+    """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
+
+    `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
+    Returns the arguments and the content of the file, or None without one. `arguments.given` are the names of those that were
+    on the command line. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
+    """
+    arguments = parser.parse_args(argv)
+    arguments.given = frozenset(vars(arguments))
+    if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
+        pyserini_flags.rewrite(arguments)
+    if not hasattr(arguments, "config"):
+        return arguments, None
+    recipe = config.read(arguments.config, IN_CONFIG)
+    if allowed is None:
+        allowed = (*SINGLE_QUERY, *pyserini_flags.EXTENDING) if hasattr(arguments, "query") else tuple(recipe.verb)
+    for name in [name for name in recipe.verb if name not in allowed]:
+        value, default = recipe.verb.pop(name), getattr(SearchSettings(), name)
+        if name in pyserini_flags.EXTENDING and value != default:
+            flag = name.replace("_", "-")
+            raise InputError(f"{arguments.config}: {flag}: taken by search only; without it, other documents would be ranked")
+    config.fill(arguments, recipe)
+    return arguments, recipe
+
+
+def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
+    """Refuses `settings` that make no search, through the error of `parser` where an option is missing or has no effect."""
+    require(parser, settings, "index")
+    if (settings.query is None) == (settings.topics is None):
+        parser.error("one of --query and --topics is needed")
+    if settings.json and settings.query is None:
+        parser.error("--json: has no effect without --query")
+    if settings.query is not None and not settings.query.strip():
+        raise InputError("--query: no text")
+    for declared in settings.options if settings.query is not None else ():
+        if declared.key in FOR_TOPICS and getattr(settings, declared.key) != declared.default:
+            parser.error(f"--{declared.name}: has no effect without --topics")
+    if settings.topics is not None and settings.output is None:
+        parser.error("--output: the run file to write is not given")
+    check_output("--output", settings.output, (settings.topics, settings.run))
+    if settings.shard is not None:
+        parse_part(settings.shard)
+    if settings.max_passage and not settings.max_passage_delimiter:
+        raise OptionError("--max-passage-delimiter: an empty text separates no passages")
+
+
+def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
+    """The checked settings of the pipeline in parsed `arguments`, read before any index is opened.
+
+    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method that is
+    not used, which would otherwise be lost in silence.
+    """
+    first = read_flags(FirstStageSettings, arguments)
+    names: list[str] = arguments.rerank
+    values = method_values(arguments)
+    chosen = PipelineSettings(first, [(name, values.get(name, {})) for name in names])
+    refuse_unused({name: unused for name, unused in values.items() if name not in names})
+    return chosen
+
+
+def open_pipeline(
+    arguments: argparse.Namespace, settings: SearchSettings, progress: Progress
+) -> tuple[Pipeline, FirstStageSettings]:
+    """The pipeline of search with the settings of its first stage, from parsed `arguments` and the `settings` in them.
+
+    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes. Long steps
+    report to `progress`.
+    """
+    chosen = read_pipeline(arguments)
+    extended = not pyserini_flags.EXTENDING.isdisjoint(vars(arguments))
+    language = pyserini_flags.query_language(settings) if extended else settings.language
+    try:
+        index = open_index(settings, progress, language=language, few_calls=settings.query is not None)
+    except IndexProblem:
+        prebuilt = pyserini_flags.prebuilt_folder(settings)
+        if prebuilt is None:
+            raise
+        index = open_index(dataclasses.replace(settings, index=prebuilt), progress, language=language)
+        pyserini_flags.set_bm25(arguments, str(settings.index))
+        chosen = read_pipeline(arguments)
+    first = pyserini_flags.extend(chosen.first_stage, settings) if extended else chosen.first_stage
+    if settings.stopwords is not None:
+        pyserini_flags.set_stopwords(index, settings.stopwords)
+    return Pipeline(index, first, chosen.methods), chosen.first
+
+
+def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:
+    """The pipeline over `index` that `flags` of search describe, such as `--rm3 --rerank klsa`; other options are refused."""
+    return read_pipeline(make_parser("search", "", "", ()).parse_args(flags)).open(index)

@@ -16,7 +16,6 @@ from pathlib import Path
 from kernelsearch.api.index import Index
 from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.progress import Progress
 from kernelsearch.core.reading import lines
 from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene.first_stage import FirstStage
@@ -134,10 +133,10 @@ def set_stopwords(index: Index, path: str) -> None:
     lucene.analyzer = english_with_stopwords(path)
 
 
-def open_prebuilt(settings: SearchSettings, language: str | None, progress: Progress) -> Index | None:
-    """Pyserini's prebuilt index of the name `--index` in `settings`; None if there is none, or no full pyserini.
+def prebuilt_folder(settings: SearchSettings) -> str | None:
+    """The folder of Pyserini's prebuilt index of the name `--index` in `settings`, downloaded where it is missing.
 
-    `language` is that of queries, long steps report to `progress`.
+    None if there is no such index, or no full pyserini.
     """
     name = settings.index
     if not isinstance(name, str) or Path(name).exists() or Path(name).name != name or find_spec("torch") is None:
@@ -145,10 +144,9 @@ def open_prebuilt(settings: SearchSettings, language: str | None, progress: Prog
     from kernelsearch.integrations.pyserini_data import download_prebuilt
 
     try:
-        folder = download_prebuilt(name)
+        return download_prebuilt(name)
     except InputError:
         return None
-    return dataclasses.replace(settings, index=folder).open_index(progress, language=language)
 
 
 def set_bm25(arguments: argparse.Namespace, name: str) -> None:

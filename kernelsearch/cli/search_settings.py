@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
+from kernelsearch.cli.settings import TOPIC_FORMATS, QuerySettings
 from kernelsearch.core.options import Settings, option
 from kernelsearch.engines import EngineSettings
 

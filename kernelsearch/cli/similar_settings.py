@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import IndexReaderSettings, require
+from kernelsearch.cli.flags import require
 from kernelsearch.cli.inputs import load_qrels
+from kernelsearch.cli.settings import IndexReaderSettings
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
 from kernelsearch.rerankers.fusion.settings import LEARNERS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import IndexReaderSettings
+from kernelsearch.cli.flags import open_index
+from kernelsearch.cli.settings import IndexReaderSettings
 from kernelsearch.clicks.models import Cascade, ClickModel, PositionBased
 from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate, write_sessions
 from kernelsearch.core.errors import OptionError
@@ -45,7 +46,7 @@ def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> 
     if settings.run:
         needs = needs_from_run(settings.run, settings.topics, settings.qrels)
     else:
-        index = settings.open_index(progress)
+        index = open_index(settings, progress)
         docids = index.forward.docids
 
         def search(texts: list[str]) -> list[list[str]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import VectorFlags, add_flags, add_method_flags, collect, method_values, read_flags, refuse_unused
+from kernelsearch.cli.flags import add_flags, add_method_flags, collect, method_values, open_index, read_flags, refuse_unused
 from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.cli.settings import VectorFlags
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
@@ -79,7 +80,7 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
         )
         if data.ltr is not None:
             return method.fit_features(data, **options)
-        index = settings.open_index(progress, java_heap=limit.java_heap if limit else None)
+        index = open_index(settings, progress, java_heap=limit.java_heap if limit else None)
         return FittedFeatures(method.fit(index, data, **options))
 
 

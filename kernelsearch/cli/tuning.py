@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import Methods, Pipeline
+from kernelsearch.api.pipeline import Methods, Pipeline, PipelineSettings
 from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
 from kernelsearch.cli import config
-from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
+from kernelsearch.cli.flags import SINGLE_QUERY, open_index
 from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
-from kernelsearch.cli.pipelines import SINGLE_QUERY, PipelineSettings
+from kernelsearch.cli.settings import TOPIC_FORMATS, QuerySettings
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
@@ -59,7 +59,7 @@ def tune_pipeline(
     (NAME=VALUES), long steps report to `progress`. Results are kept in a file, from which a killed command continues. Returns
     the outcome and the pipeline before tuning.
     """
-    pipeline = chosen.open(settings.open_index(progress, language=settings.language))
+    pipeline = chosen.open(open_index(settings, progress, language=settings.language))
     assert settings.topics is not None and settings.qrels is not None
     topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
     qrels = load_qrels(settings.qrels)

@@ -61,7 +61,7 @@ static inline uint64_t wanted_postings(const Wanted *wanted, const int32_t *term
 /* BM25 of some rows as Lucene adds it up: single precision per term, double precision for the sum.
 
    width: the number of terms of the field. query (asked): distinct terms, ascending; weights (asked): their weights times idf.
-   factors (count): each row's length factor (kernels/bm25.py). out (count). */
+   factors (count): each row's length factor (kernels/ranking_models.py). out (count). */
 int kernelsearch_bm25(
     const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
     const int32_t *docs, int64_t count, const int64_t *query, const float *weights, int64_t asked, const float *factors,

@@ -18,8 +18,8 @@ from kernelsearch.api.bundled import BUNDLED_FOLDER
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.cli.flags import pipeline_from_flags
 from kernelsearch.cli.inputs import load_documents
-from kernelsearch.cli.pipelines import pipeline_from_flags
 from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.files import write_file
 from kernelsearch.core.progress import Progress, silent

@@ -23,7 +23,7 @@ from rerankers.results import RankedResults, Result
 from kernelsearch.api.keywords import Rerank
 from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.hits import IndexSource, KernelReranker
-from kernelsearch.kernels.term_scores import first_stage_scores
+from kernelsearch.kernels.ranking_models import first_stage_scores
 
 Documents: TypeAlias = "str | Document | Sequence[str | Document]"
 

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.algebra import Collection, Kernel, counts, weighted_terms
 
 #: Postings read at a time for entropy weights.
@@ -54,7 +54,9 @@ class VSM(Kernel):
         features = counts(collection, docs, dtype)
         df, documents = collection.df, collection.statistics.documents
         few = len(features.indices) < len(df)  # a few documents of a large vocabulary: only their terms are weighed
-        features.data *= bm25.idf(df[features.indices], documents) if few else bm25.idf(df, documents)[features.indices]
+        features.data *= (
+            ranking_models.idf(df[features.indices], documents) if few else ranking_models.idf(df, documents)[features.indices]
+        )
         return features
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
@@ -117,10 +119,10 @@ class BM25(Kernel):
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         statistics = collection.statistics
-        factor = bm25.length_factor(collection.norm_lengths[docs], float(statistics.average_length), self.k1, self.b)
+        factor = ranking_models.length_factor(collection.norm_lengths[docs], float(statistics.average_length), self.k1, self.b)
         inverse = np.repeat((1 / factor).astype(dtype), np.diff(features.indptr))
         features.data /= features.data + inverse
-        features.data *= np.sqrt(bm25.idf(collection.df, statistics.documents)).astype(dtype)[features.indices]
+        features.data *= np.sqrt(ranking_models.idf(collection.df, statistics.documents)).astype(dtype)[features.indices]
         return features
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
@@ -128,7 +130,7 @@ class BM25(Kernel):
 
     def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
         terms = collection.term_ids(query.terms)
-        return bm25.scores(collection, terms, self.query_weights(query), docs, k1=self.k1, b=self.b)
+        return ranking_models.bm25_scores(collection, terms, self.query_weights(query), docs, k1=self.k1, b=self.b)
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _idf(collection: Collection, query: Query) -> NDArray[np.float32]:
     """Lucene's idf of each query term; 0 for terms that the collection doesn't have."""
     numbers = collection.term_ids(query.terms)
     df = np.asarray(collection.df[np.maximum(numbers, 0)]) if len(collection.df) else np.zeros(len(numbers))
-    return np.where(numbers >= 0, bm25.idf(df, collection.statistics.documents), np.float32(0))
+    return np.where(numbers >= 0, ranking_models.idf(df, collection.statistics.documents), np.float32(0))
 
 
 #: Entropy weights by collection: one pass over all postings computes them.

@@ -19,7 +19,7 @@ from scipy import sparse
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.forward import Statistics
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 
 #: Columns that n-grams and terms are hashed into; two of a query's few dozen rarely collide. scikit-learn's HashingVectorizer
 #: is not used: its collisions are others, which would change scores, and importing scikit-learn takes seconds.
@@ -66,7 +66,7 @@ class Queries:
         columns, shape = _columns(names), (len(queries), COLUMNS)
         terms = sparse.csr_matrix((counts, columns, indptr), shape=shape)
         idf = sparse.csr_matrix(
-            (bm25.idf(df, vocabulary.statistics.documents).astype(np.float64), columns, indptr), shape=shape
+            (ranking_models.idf(df, vocabulary.statistics.documents).astype(np.float64), columns, indptr), shape=shape
         )
         texts = tuple(query.text for query in queries)
         return cls(texts, terms, idf, clicks if clicks is not None else sparse.csr_matrix((len(queries), 0)))

@@ -12,7 +12,7 @@ from scipy import sparse
 from kernelsearch.core import compiled
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.selection import Selection
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ def vocabulary_idf(index: ForwardIndex) -> Floats:
     """Lucene's inverse document frequency of every term, shape (terms,); computed once per index."""
     idf = _IDF.get(index)
     if idf is None:
-        idf = _IDF[index] = bm25.idf(index.df, index.statistics.documents).astype(np.float64)
+        idf = _IDF[index] = ranking_models.idf(index.df, index.statistics.documents).astype(np.float64)
     return idf
 
 
@@ -88,7 +88,7 @@ class TfidfVectors:
         `terms` are the numbers of the query's terms, -1 for unknown ones, which are ignored, `weights` their weights, both
         (terms,).
         """
-        numbers, weight = bm25.known_terms(terms, weights)
+        numbers, weight = ranking_models.known_terms(terms, weights)
         idf = vocabulary_idf(self.index)[numbers]
         vector = weight * idf
         length = float(np.sqrt(vector @ vector))

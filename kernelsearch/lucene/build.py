@@ -10,8 +10,7 @@ from typing import Any
 from kernelsearch.core.errors import InputError, JavaError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.integrity import note_written
-from kernelsearch.lucene.shards import write_index_record
+from kernelsearch.lucene.shards import note_written, write_index_record
 
 
 def build_index(

@@ -17,9 +17,8 @@ from kernelsearch.core.errors import IndexProblem, IndexReplaced, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
-from kernelsearch.lucene.integrity import ADVICE, reason, verify_changed
 from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
-from kernelsearch.lucene.shards import Shards, Source, find_shards, present_state
+from kernelsearch.lucene.shards import ADVICE, Shards, Source, damage, find_shards, present_state, verify_changed
 from kernelsearch.lucene.versions import has_term_vectors
 
 #: The field that is searched, Anserini's name.
@@ -278,9 +277,8 @@ class LuceneIndex:
             return searcher
 
 
-@jvm.calls_java
 def similarity(model: Model | BM25WithoutIdf) -> Any:
-    """Returns the Lucene Similarity (Java) of a ranking model."""
+    """Returns the Lucene Similarity (Java) of a ranking model. The caller is decorated with `jvm.calls_java`."""
     from jnius import autoclass
 
     return autoclass(model.java_class)(*astuple(model))
@@ -332,7 +330,7 @@ def _why_unreadable(problem: BaseException) -> str:
     if name.endswith("IndexFormatTooOldException"):
         return "written by an older Lucene than this one reads; index the collection again"
     if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
-        return f"a damaged Lucene index ({reason(str(problem))}); {ADVICE}"
+        return f"a damaged Lucene index ({damage(str(problem))}); {ADVICE}"
     detail = " ".join(str(problem).split())[:200]
     # Lucene 9 has no exception class of its own for indexes of Lucene 10.
     if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
-from kernelsearch.lucene import build_options, class_archive
-from kernelsearch.lucene.java_home import find_jar, find_java, jvm_library
+from kernelsearch.lucene import build_options
+from kernelsearch.lucene.java_home import archive_options, export_java_home, find_jar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,10 +116,10 @@ def start(heap: str | None = None, *, building: bool = False) -> None:
             import jnius_config
 
             jar = find_jar()
-            home = _export_java_home()
+            home = export_java_home()
             jnius_config.set_classpath(str(jar), *filter(None, os.environ.get("CLASSPATH", "").split(os.pathsep)))
             # First, so that the options of the user take precedence.
-            jnius_config.add_options(*class_archive.options(home, jar, building), *jvm_options(heap))
+            jnius_config.add_options(*archive_options(home, jar, building), *jvm_options(heap))
         try:
             import jnius  # noqa: F401  starts the JVM
         except Exception as problem:
@@ -137,17 +137,9 @@ def prepare_for_other(jnius_config: Any) -> None:
             "Java is running already, started by kernelsearch without Terrier's jars; "
             "call pt.java.init() before the first use of a kernelsearch index"
         )
-    _export_java_home()
+    export_java_home()
     jnius_config.add_classpath(str(find_jar()))
     jnius_config.add_options("--enable-native-access=ALL-UNNAMED")
-
-
-def _export_java_home() -> Path:
-    """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load; returns the Java home."""
-    home = find_java()
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["JVM_PATH"] = str(jvm_library(home))
-    return home
 
 
 def jvm_options(heap: str | None = None) -> list[str]:

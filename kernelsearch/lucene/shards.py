@@ -1,4 +1,6 @@
-"""A collection in shards: several Lucene indexes that are searched as one. The guarantees of one index hold for shards too.
+"""The folders of a collection: its Lucene indexes (shards), which are searched as one, their state, and whether they are whole.
+
+The guarantees of one index hold for shards too.
 
 - A collection is named by one Lucene index, by a folder that holds shards, or by several of either, in order. A folder that
   `kernelsearch.index --shards` wrote lists its shards in `shards.json`; in any other folder all subfolders are shards, by name.
@@ -12,6 +14,10 @@
   no docid occurs in two of them. Anything else is refused: docids when the forward index is written, the rest on opening.
 
 A process that holds only some shards computes the whole collection's scores with `kernelsearch.api.exchange`.
+
+Lucene stores a checksum in every file and compares it only where it reads the whole file, which a search doesn't. The files of
+an index that `kernelsearch.index` built are therefore noted when they are written; where they were changed since (a copy,
+damage), Lucene verifies their checksums once, on opening. Indexes of other programs are verified by `kernelsearch.check` only.
 """
 
 from __future__ import annotations
@@ -21,15 +27,17 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from kernelsearch.core import checksums
 from kernelsearch.core.checksums import is_signed_correctly, signed
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import remove_leftovers
+from kernelsearch.lucene import jvm
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
 ADDED_FOLDER = "kernelsearch"
@@ -41,6 +49,8 @@ RECORD = "shards.json"
 INDEX_RECORD = "index.json"
 #: The language of the analyser where the index doesn't record one: Anserini's default.
 ENGLISH = "en"
+#: What to do about a damaged Lucene index.
+ADVICE = "index the collection again"
 
 #: What names a collection: a folder, or several.
 Source = str | Path | Sequence[str | Path]
@@ -53,21 +63,17 @@ class Shards:
     folders: tuple[Path, ...]  #: the folders that were named; `find_shards(folders)` is the same collection
     paths: tuple[Path, ...]  #: the Lucene indexes
     chosen_artefacts: Path | None = None  #: the folder for artefacts, where it was set explicitly
+    home: Path = field(init=False)  #: the (first) folder that was named
+    name: str = field(init=False)  #: the collection's name in messages
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "home", self.folders[0])
+        object.__setattr__(self, "name", " + ".join(map(str, self.folders)))
 
     @property
     def sharded(self) -> bool:
         """Whether this is anything but one plain index."""
         return self.paths != self.folders or len(self.paths) > 1
-
-    @cached_property
-    def home(self) -> Path:
-        """The (first) folder that was named."""
-        return self.folders[0]
-
-    @cached_property
-    def name(self) -> str:
-        """The collection's name in messages."""
-        return " + ".join(map(str, self.folders))
 
     @property
     def flags(self) -> str:
@@ -233,3 +239,53 @@ def index_record(path: Path) -> IndexRecord | None:
         raise IndexProblem(f"{file}: cannot be read ({problem.strerror or problem})") from None
     except (InputError, ValueError, KeyError, TypeError, AttributeError):
         raise IndexProblem(f"{file}: damaged, not the record of an index; index the collection again") from None
+
+
+def note_written(path: Path) -> None:
+    """Records the present state of the files of the index `path` that has just been written or verified."""
+    checksums.note_verified(path, _lucene_files(path), {}, into=path / ADDED_FOLDER)
+
+
+def verify_changed(path: Path) -> None:
+    """Verifies files of the index `path` that were changed since they were noted; raises IndexProblem where one is damaged."""
+    places = path / ADDED_FOLDER
+    if (places / checksums.NOTE).exists() and not checksums.is_unchanged(path, _lucene_files(path), {}, into=places):
+        verify_checksums(path)
+        note_written(path)
+
+
+@jvm.calls_java
+def verify_checksums(path: Path) -> None:
+    """Lets Lucene compare the checksums of all files of the index `path`; raises IndexProblem where one differs."""
+    import jnius
+
+    try:
+        jvm.bridge().verify(jvm.path_of(path))
+    except jnius.JavaException as problem:
+        raise IndexProblem(f"{path}: a damaged Lucene index ({damage(str(problem))}); {ADVICE}") from None
+
+
+@jvm.calls_java
+def find_problem(path: Path) -> str:
+    """Runs Lucene's CheckIndex on the index `path` and returns the first problem that it finds, in one line, or ""."""
+    import jnius
+
+    try:
+        report: str = jvm.bridge().check(jvm.path_of(path))
+    except jnius.JavaException as problem:
+        return damage(str(problem))
+    problems = [line.strip() for line in report.splitlines() if re.search(r"Exception|Error\b|FAILED", line)]
+    return damage((problems or report.splitlines()[:1] or [""])[-1]) if report else ""
+
+
+def damage(text: str) -> str:
+    """The reason in `text`, a Java exception's message, in one line: the file, where it names one, and what is wrong."""
+    line = re.sub(r"^JVM exception occurred: ", "", " ".join(text.split()))
+    file = re.search(r'path="([^"]+)"', line)
+    line = re.sub(r"\s*\(resource=.*", "", line)[:160]
+    return f"{Path(file.group(1)).name}: {line}" if file else line
+
+
+def _lucene_files(path: Path) -> list[str]:
+    """The names of Lucene's files in an index."""
+    return sorted(file.name for file in path.iterdir() if re.fullmatch(r"_.*|segments_.*", file.name))

@@ -12,8 +12,8 @@ from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.bundled import BUNDLED_FOLDER
 from kernelsearch.api.index import Index
 from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.cli.flags import pipeline_from_flags
 from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics
-from kernelsearch.cli.pipelines import pipeline_from_flags
 from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine

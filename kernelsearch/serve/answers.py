@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.results import earlier_ranks, rank_changes
-from kernelsearch.api.snippets import matching_words
+from kernelsearch.api.results import earlier_ranks, matching_words, rank_changes
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query

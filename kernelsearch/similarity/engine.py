@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
@@ -80,7 +80,7 @@ class SimilarDocuments:
         forward = self.index.forward
         row = slice(int(forward.indptr[doc]), int(forward.indptr[doc + 1]))
         numbers = np.asarray(forward.indices[row])
-        weights = forward.frequencies[row] * bm25.idf(forward.df[numbers], forward.statistics.documents)
+        weights = forward.frequencies[row] * ranking_models.idf(forward.df[numbers], forward.statistics.documents)
         best = np.argsort(-weights, kind="stable")[:TERMS]
         return Query("", tuple(forward.terms.take(numbers[best])), tuple(float(weight) for weight in weights[best]))
 

@@ -8,7 +8,7 @@ import pytest
 from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.rows import unit_products
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.tfidf import (
     TfidfVectors,
     compiled_cosines,
@@ -40,7 +40,7 @@ def test_bm25_is_the_sum_over_the_table_of_frequencies(dtype):
     terms, weights = np.array([4, 1, 2]), np.array([0.5, 2.0, 1.0], dtype=np.float32)  # not ascending
     factors = np.array([0.3, 1.5, 1.0, 0.3], dtype=np.float32)
     expected = (weights - weights / (1 + table[DOCS][:, terms] * factors[:, None])).sum(axis=1)
-    assert bm25.compiled_scores(rows(dtype=dtype), terms, weights, factors) == pytest.approx(expected, rel=1e-6)
+    assert ranking_models.compiled_bm25_scores(rows(dtype=dtype), terms, weights, factors) == pytest.approx(expected, rel=1e-6)
     assert (expected > 0).tolist() == [True, True, False, True]
 
 
@@ -71,7 +71,7 @@ def test_bm25_of_a_row_of_several_blocks(postings):
     asked = np.array(sorted({0, 1, 62, postings - 1, min(63, postings - 1), min(64, postings - 1)}))
     weights, factor = np.linspace(0.5, 2, len(asked)).astype(np.float32), np.array([0.25], dtype=np.float32)
     expected = (weights - weights / (1 + frequencies[3:][asked] * factor)).sum()
-    assert bm25.compiled_scores(whole, asked, weights, factor)[0] == pytest.approx(expected, rel=1e-6)
+    assert ranking_models.compiled_bm25_scores(whole, asked, weights, factor)[0] == pytest.approx(expected, rel=1e-6)
 
 
 @built
@@ -101,7 +101,7 @@ def test_scores_of_an_index_are_numpys(demo_index, monkeypatch):
 
     def computed():
         vectors = TfidfVectors(forward, docs)
-        scores = bm25.scores(forward, terms, weights, docs, k1=1.2, b=0.7)
+        scores = ranking_models.bm25_scores(forward, terms, weights, docs, k1=1.2, b=0.7)
         return scores, vectors.inverse_norms, vectors.mean_cosines(shares), vectors.query_cosines(terms, weights)
 
     with_loops = computed()
@@ -144,7 +144,7 @@ def test_products_with_rows_of_unit_length(dims, monkeypatch):
 def test_numbers_out_of_range_are_refused(case):
     damaged, ones = rows(**case), np.ones(4, dtype=np.float32)
     with pytest.raises(IndexProblem, match="out of range"):
-        bm25.compiled_scores(damaged, np.array([1]), ones[:1], ones)
+        ranking_models.compiled_bm25_scores(damaged, np.array([1]), ones[:1], ones)
     with pytest.raises(IndexProblem, match="out of range"):
         compiled_inverse_norms(damaged, np.ones(5))
     with pytest.raises(IndexProblem, match="out of range"):
@@ -158,11 +158,11 @@ def test_rows_and_terms_out_of_range_are_refused():
     ones, table = np.ones(1, dtype=np.float32), np.ones((3, 2), dtype=np.float32)
     for doc in (-1, 3):
         with pytest.raises(IndexProblem, match="out of range"):
-            bm25.compiled_scores(rows([doc]), np.array([1]), ones, ones)
+            ranking_models.compiled_bm25_scores(rows([doc]), np.array([1]), ones, ones)
         with pytest.raises(IndexProblem, match="out of range"):
             unit_products(table, ones, ones, np.array([doc]))
     with pytest.raises(IndexProblem, match="out of range"):
-        bm25.compiled_scores(rows(DOCS[:1]), np.array([5]), ones, ones)
+        ranking_models.compiled_bm25_scores(rows(DOCS[:1]), np.array([5]), ones, ones)
     for term in (-1, 5):
         with pytest.raises(IndexProblem, match="out of range"):
             compiled_products(rows(DOCS[:1]), np.array([term]), np.ones(1), np.ones(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelsearch.kernels import bm25, likelihood
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.tfidf import TfidfVectors
 
@@ -29,10 +29,10 @@ def test_a_query_without_known_terms_is_like_nothing(tiny):
 @pytest.mark.parametrize(
     "whole, parts, options",
     [
-        (bm25.scores, bm25.term_scores, {"k1": 1.2, "b": 0.75}),
-        (bm25.scores, bm25.term_scores, {"k1": 0.0, "b": 0.75}),
-        (likelihood.dirichlet_scores, likelihood.dirichlet_term_scores, {"mu": 20.0}),
-        (likelihood.jelinek_mercer_scores, likelihood.jelinek_mercer_term_scores, {"lam": 0.3}),
+        (ranking_models.bm25_scores, ranking_models.bm25_term_scores, {"k1": 1.2, "b": 0.75}),
+        (ranking_models.bm25_scores, ranking_models.bm25_term_scores, {"k1": 0.0, "b": 0.75}),
+        (ranking_models.dirichlet_scores, ranking_models.dirichlet_term_scores, {"mu": 20.0}),
+        (ranking_models.jelinek_mercer_scores, ranking_models.jelinek_mercer_term_scores, {"lam": 0.3}),
     ],
 )
 def test_scores_are_the_sums_of_the_terms_parts(tiny, whole, parts, options):

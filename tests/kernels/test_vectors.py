@@ -12,7 +12,7 @@ import kernelsearch
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Sum
-from kernelsearch.rerankers.klsa.basis import LatentBasis
+from kernelsearch.rerankers.klsa.reranker import LatentBasis
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
 

@@ -10,7 +10,7 @@ from kernelsearch.api.exchange import ShardSearcher, WholeStatistics, merge_list
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.trec import read_topics
 from tests.conftest import DEMO, TINY, write_jsonl
@@ -88,7 +88,9 @@ def test_scores_by_the_formula(tmp_path):
     query = index.query("water near the panel")
     result = part.search([query])[0]
     assert index.forward.docids.take(result.docs) == ["d5"]
-    ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=0.9, b=0.4)
+    ours = ranking_models.bm25_scores(
+        index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=0.9, b=0.4
+    )
     np.testing.assert_array_equal(result.scores, ours)
 
 

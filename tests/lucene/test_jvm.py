@@ -96,6 +96,18 @@ print(quick in usual, quick in few, few.index(quick) < few.index("-XX:TieredStop
     assert done.stdout.split() == ["False", "True", "True"], done.stderr
 
 
+def test_an_index_that_is_searched_a_few_times_is_compiled_quickly(tiny_path):
+    code = f"""
+from kernelsearch.api.index import Index
+from kernelsearch.lucene import jvm
+for few in (False, True):
+    Index({str(tiny_path)!r}, few_calls=few)
+    print("-XX:TieredStopAtLevel=1" in jvm.jvm_options())
+"""
+    done = python(code, KERNELSEARCH_JAVA_OPTIONS="")
+    assert done.stdout.split() == ["False", "True"], done.stderr
+
+
 def test_a_build_is_compiled_as_its_size_asks_for_and_users_options_take_precedence():
     code = """
 from kernelsearch.lucene import build_options, jvm

@@ -12,7 +12,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
@@ -217,7 +217,9 @@ def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
     queries = index.lucene.queries(["w1 w2 w3", "w7", "w1 w1 w1 w60", "changed w5", " ".join(f"w{n}" for n in range(80))])
     for query, result in zip(queries, index.lucene.search(queries, model=BM25Model(k1, b)), strict=True):
         assert result.depth
-        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b)
+        ours = ranking_models.bm25_scores(
+            index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b
+        )
         np.testing.assert_array_equal(ours, result.scores)
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 from kernelsearch.kernels import perturbation
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
@@ -68,7 +68,9 @@ def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denomina
     )  # fmt: skip
     expansion = reranker.expansion(query, listed, Context(BM25Model(), hits=1000))
     everything = np.arange(len(forward), dtype=np.int32)
-    parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
+    parts = first_stage_term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(
+        float
+    )
 
     def scores(term_numbers):
         return np.where((parts[:, term_numbers] > 0).any(axis=1), parts[:, term_numbers].sum(axis=1), -np.inf)

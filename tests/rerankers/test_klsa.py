@@ -20,8 +20,9 @@ from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa import basis as basis_module
-from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
+from kernelsearch.rerankers.klsa.basis import fit_basis, fold_in
 from kernelsearch.rerankers.klsa.explanation import query_path
+from kernelsearch.rerankers.klsa.reranker import LatentBasis
 from kernelsearch.rerankers.registry import method
 from tests.conftest import build_texts, drawn_texts, rewrite_meta
 from tests.lucene.test_lucene_index import change

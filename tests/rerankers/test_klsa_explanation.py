@@ -17,9 +17,10 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.asymmetric import BM25, VSM
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
 from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.klsa import basis as fitting
 from kernelsearch.rerankers.klsa import reranker as module
-from kernelsearch.rerankers.klsa.basis import KIND, LatentBasis, fit_basis, fold_in, scratch_array, validate
-from kernelsearch.rerankers.klsa.reranker import KernelLSA, default_dims, default_parts, has_basis
+from kernelsearch.rerankers.klsa.basis import default_dims, default_parts, fit_basis, fold_in, scratch_array
+from kernelsearch.rerankers.klsa.reranker import KIND, KernelLSA, LatentBasis, has_basis, validate
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings
 from tests.rerankers.test_klsa import build, documents
 
@@ -223,14 +224,14 @@ def test_a_small_index_needs_no_basis(indexed, tmp_path, monkeypatch):
 
 def test_training_reports_products_and_the_energy(indexed, tmp_path, monkeypatch, caplog):
     """The bar advances by the products since the last report; the energy is the share of the eigenvalues' sum."""
-    seen, original = [], module.fit_basis
+    seen, original = [], fitting.fit_basis
 
     def fit(*arguments, progress, **options):
         for products, residual in ((3, math.nan), (5, 0.5), (9, 0.001)):
             progress(products, residual)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(module, "fit_basis", fit)
+    monkeypatch.setattr(fitting, "fit_basis", fit)
     bar = SimpleNamespace(update=seen.append, note=seen.append)
     with caplog.at_level("INFO", "kernelsearch"):
         data = TrainingData(output=tmp_path / "b", progress=lambda *label, **more: contextlib.nullcontext(bar))

@@ -304,10 +304,10 @@ class ReachedError(Exception):
 @pytest.mark.parametrize(
     ("name", "option", "value", "function", "expected"),
     [
-        ("klsa", "solver", "randomised", "klsa.reranker.fit_basis", {"solver": "randomised"}),
-        ("klsa", "tolerance", 0.25, "klsa.reranker.fit_basis", {"tolerance": 0.25}),
-        ("klsa", "memory", 3.0, "klsa.reranker.fit_basis", {"memory": 3e9}),
-        ("klsa", "parts", 7, "klsa.reranker.fit_basis", {"parts": 7}),
+        ("klsa", "solver", "randomised", "klsa.basis.fit_basis", {"solver": "randomised"}),
+        ("klsa", "tolerance", 0.25, "klsa.basis.fit_basis", {"tolerance": 0.25}),
+        ("klsa", "memory", 3.0, "klsa.basis.fit_basis", {"memory": 3e9}),
+        ("klsa", "parts", 7, "klsa.basis.fit_basis", {"parts": 7}),
         ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
         ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
     ],

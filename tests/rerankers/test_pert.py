@@ -11,7 +11,7 @@ from kernelsearch import search as search_verb
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.explanation import word_records
@@ -51,7 +51,7 @@ def test_alpha_0_returns_the_first_stage_exactly(tiny, options):
 def test_additive_variants_equal_separate_retrievals(tiny, model):
     query, candidates = first(tiny, "water water washer panel", model)
     terms = tiny.forward.term_ids(query.terms)
-    parts = term_scores(tiny.forward, model, terms, query.weights, candidates.docs)
+    parts = first_stage_term_scores(tiny.forward, model, terms, query.weights, candidates.docs)
     for strategy in ("loo", "tat", "dirichlet"):
         multipliers = perturbations(strategy, len(query.terms))
         scores = variant_scores(candidates.scores.astype(float), parts, multipliers)
@@ -235,7 +235,9 @@ def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
             weights = np.exp(scores[best] / 5.0)
             return 0.9 * (weights / weights.sum()) @ counts[best] + 0.1 * collection
 
-        parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
+        parts = first_stage_term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(
+            float
+        )
         base = model(parts.sum(axis=1))
         variants = np.array([model(part) for part in parts.T])
         phi = (np.sqrt(variants) - np.sqrt(base)) / (np.sqrt(len(variants)) * base)

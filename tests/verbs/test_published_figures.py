@@ -5,7 +5,7 @@ import pytest
 
 from kernelsearch import search
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.trec import read_qrels, read_run, read_topics
 
@@ -48,7 +48,9 @@ def test_numpy_bm25_is_bit_equal_to_lucene_on_every_hit(collections, collection_
     queries = index.lucene.queries(list(topics.values()), list(topics))
     hits = 0
     for query, result in zip(queries, index.lucene.search(queries, 1000, model=BM25Model(k1, b)), strict=True):
-        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b)
+        ours = ranking_models.bm25_scores(
+            index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b
+        )
         np.testing.assert_array_equal(ours, result.scores)
         hits += result.depth
     assert hits > 50_000

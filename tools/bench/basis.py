@@ -19,7 +19,8 @@ from kernelsearch.api.index import Index
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.tables import text_table
 from kernelsearch.kernels.asymmetric import BM25
-from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
+from kernelsearch.rerankers.klsa.basis import fit_basis
+from kernelsearch.rerankers.klsa.reranker import LatentBasis
 
 
 def main() -> None:

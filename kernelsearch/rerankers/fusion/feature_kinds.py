@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25, likelihood, registry
+from kernelsearch.kernels import ranking_models, registry
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
 from kernelsearch.rerankers.fusion.feature import F, FeatureContext, FieldFeature, FieldSettings, Floats, PoolFeature
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
@@ -65,12 +65,12 @@ class KernelFeature(FieldFeature[F]):
         # Kernels that need the query's terms alone have a path that doesn't read whole documents.
         terms = field.term_ids(query.terms)
         if isinstance(settings, BM25FeatureSettings):
-            scores = bm25.scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b)
+            scores = ranking_models.bm25_scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b)
             return np.asarray(scores, dtype=np.float64)
         if isinstance(settings, DirichletFeatureSettings):
-            return likelihood.dirichlet_scores(field, terms, query.weights, field.rows, mu=settings.mu)
+            return ranking_models.dirichlet_scores(field, terms, query.weights, field.rows, mu=settings.mu)
         if isinstance(settings, JelinekMercerFeatureSettings):
-            return likelihood.jelinek_mercer_scores(field, terms, query.weights, field.rows, lam=settings.lam)
+            return ranking_models.jelinek_mercer_scores(field, terms, query.weights, field.rows, lam=settings.lam)
         if self.kernel_name == "cosine":
             return field.vectors.query_cosines(terms, query.weights)
         return registry.kernel(self.kernel_name).scores(field, query, field.rows).astype(np.float64)

@@ -31,8 +31,8 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.kernels.registry import plugins as kernel_plugins
-from kernelsearch.kernels.term_scores import first_stage_scores
 from kernelsearch.learning.ranking.lists import Lists, normalise_features, zscores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25, relevance
+from kernelsearch.kernels import ranking_models, relevance
 from kernelsearch.kernels.feedback import FeedbackQuery
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
@@ -89,7 +89,9 @@ class FeedbackFeature(Feature[E]):
         out = []
         for pool, expansion in zip(pools, self.expansions([pool.query for pool in pools]), strict=True):
             field = pool.field("contents")
-            scores = bm25.scores(field, expansion.terms, expansion.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b)
+            scores = ranking_models.bm25_scores(
+                field, expansion.terms, expansion.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b
+            )
             out.append(scores.astype(np.float64))
         return out
 
@@ -189,7 +191,7 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
         expansions = self.expansions([pool.query for pool in pools], [pool.candidates for pool in pools])
         for pool, (terms, weights) in zip(pools, expansions, strict=True):
             field = pool.field("contents")
-            scores = bm25.scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
+            scores = ranking_models.bm25_scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
             out.append(scores.astype(np.float64))
         return out
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.identifiers import word_parts
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.fusion.feature import Floats, PoolFeature
@@ -51,17 +51,17 @@ class Parts(PoolFeature[PartsSettings]):
         forward = self.index.forward
         documents = forward.statistics.documents
         absent = np.log1p(-np.minimum(np.asarray(forward.df) / (documents + 1), 1.0))
-        return bm25.idf(documents * -np.expm1(self.words.T @ absent), documents).astype(np.float64)
+        return ranking_models.idf(documents * -np.expm1(self.words.T @ absent), documents).astype(np.float64)
 
     def known(self, query: Query) -> tuple[NDArray[np.int64], Floats]:
         """The numbers of the query's terms that the index has, and their weights times idf."""
-        numbers, weights = bm25.known_terms(self.index.forward.term_ids(query.terms), query.weights)
+        numbers, weights = ranking_models.known_terms(self.index.forward.term_ids(query.terms), query.weights)
         return numbers, weights * self.idf[numbers]
 
     def pool_values(self, pool: Pool) -> Floats:
         field, (numbers, weights) = pool.field("contents"), self.known(pool.query)
         average = float(field.statistics.average_length)
-        factor = bm25.length_factor(field.norm_lengths, average, self.settings.k1, self.settings.b).astype(np.float64)
+        factor = ranking_models.length_factor(field.norm_lengths, average, self.settings.k1, self.settings.b).astype(np.float64)
         frequencies = (field.matrix() @ self.words[:, numbers]).tocoo()
         gains = weights[frequencies.col] * (1 - 1 / (1 + frequencies.data * factor[frequencies.row]))
         return np.asarray(np.bincount(frequencies.row, gains, minlength=pool.depth), dtype=np.float64)
@@ -80,7 +80,7 @@ class Parts(PoolFeature[PartsSettings]):
         for number, weight in zip(numbers.tolist(), known_weights.tolist(), strict=True):
             terms = self.words.indices[self.words.indptr[number] : self.words.indptr[number + 1]]
             frequent = terms[np.argsort(-np.asarray(forward.df[terms]), kind="stable")[:limit]]
-            own = bm25.idf(forward.df[frequent], forward.statistics.documents)
+            own = ranking_models.idf(forward.df[frequent], forward.statistics.documents)
             for term, idf in zip(frequent.tolist(), own.tolist(), strict=True):
                 weights[term] = weights.get(term, 0.0) + weight / max(idf, 1e-6)
         return Query(query.text, tuple(forward.terms.take(list(weights))), tuple(weights.values()), query.qid)

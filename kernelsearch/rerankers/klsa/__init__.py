@@ -12,6 +12,6 @@ KERNEL_LSA = Method(
     fitted_option="basis",
     learns_from=(),
     retrieves=True,
-    artefacts=("kernelsearch.rerankers.klsa.artefact:BASIS",),
+    artefacts=("kernelsearch.rerankers.klsa.basis:BASIS",),
 )
 METHODS = (KERNEL_LSA,)

@@ -1,4 +1,4 @@
-"""The latent basis of a collection: the rows of U, fitted once and saved beside the index.
+"""Fitting the latent basis of a collection: the rows of U, computed once and saved beside the index.
 
 K = k_d(F, F) = ΦΦᵀ is never formed: U holds the left singular vectors of the feature matrix Φ (Park & Ramamohanarao, CIKM 2009,
 section 3, with the decomposition taken on the other side).
@@ -6,99 +6,101 @@ section 3, with the decomposition taken on the other side).
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kernelsearch.core import artefacts, invariants
+from kernelsearch.core import artefacts
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.forward import ForwardIndex, StringTable
+from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.saved import to_data
+from kernelsearch.kernels.saved import from_data, to_data
 from kernelsearch.kernels.spectral import Decomposition, Rows, decompose
-from kernelsearch.kernels.spectral.feature_rows import FeatureSource, PartedRows
-from kernelsearch.kernels.vectors import VECTOR_FEATURE
+from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART, FeatureSource, PartedRows
+from kernelsearch.neighbours import Neighbours
+from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
+from kernelsearch.rerankers.base import OpenedIndex, TrainingData
+from kernelsearch.rerankers.klsa import KERNEL_LSA
+from kernelsearch.rerankers.klsa.reranker import KIND, VERSION, LatentBasis, validate
+from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings
 
-KIND = "latent basis"
-VERSION = 1
+logger = logging.getLogger(__name__)
+
+#: Options of train that are parameters of kernels: {option: field of the kernel}.
+KERNEL_PARAMETERS = {
+    "k1": "k1", "b": "b", "k3": "k3", "mu": "mu", "jm_lambda": "lam", "gamma": "gamma", "degree": "degree", "offset": "offset",
+    "vector_weight": "vector_weight",
+}  # fmt: skip
 
 
-class LatentBasis:
-    """A fitted basis, memory-mapped from the folder `path`; refused with ArtefactError if it has another `fingerprint`.
+def fit(index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) -> Path:
+    """Fits a basis of `index` (or folds the changed index into the old one), saves it and returns its folder.
 
-    - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
-    - `values` (dims,): singular values, largest first
-    - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
-    - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
-      dimensions of vectors
-    - `terms`: the terms of the collection by number
-    - `decomposed`: keys of the documents that were decomposed, the others were folded in; None for earlier versions' bases
-    - `meta`: kernel, parameters, captured energy, residual
+    The other parameters are those of `Reranker.fit`. A FAISS index over the rows is saved with it where `settings` ask for one.
     """
+    path = data.folder(index, KERNEL_LSA.name)
+    limit = data.memory_limit
+    memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
 
-    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
-        self.path = Path(path)
-        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
-        self.rows: NDArray[np.float32] = arrays["rows"]
-        self.values: NDArray[np.float64] = arrays["values"]
-        self.loadings: NDArray[np.float32] = arrays["loadings"]
-        self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
-        self.terms = StringTable(arrays["term_bytes"], arrays["term_ends"])
-        self.decomposed: NDArray[np.uint64] | None = arrays.get("decomposed")
+    def finish(folder: Path) -> None:
+        if settings.neighbours != "flat":
+            rows = np.load(folder / "rows.npy", mmap_mode="r")
+            built = Neighbours.build(rows, settings.neighbours, random_state=settings.random_state, limit=limit)
+            if built.kind != "flat":  # a flat index is built from the rows when needed
+                built.save(folder / f"neighbours.{built.kind}")
 
-    @property
-    def dims(self) -> int:
-        """The number of latent dimensions."""
-        return int(self.rows.shape[1])
+    if settings.fold_in:
+        old = LatentBasis(path)
+        collection = index.field(old.parameters["field"])
+        basis = fold_in(path, old, collection, make_kernel(old.parameters, index), memory=memory, finish=finish)
+        share = basis.meta["extra"]["folded"] / max(len(collection.live_docs), 1)
+        logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
+    else:
+        chosen = settings.to_dict()
+        recipe = {key: chosen[key] for key in KERNEL_PARAMETERS}
+        with data.progress("decomposing", unit="product") as bar:
+            reported = 0
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The kernel, its parameters and the field that the basis was fitted with."""
-        return dict(self.meta["parameters"])
+            def report(products: int, residual: float) -> None:
+                nonlocal reported
+                bar.note("" if np.isnan(residual) else f"residual {residual:.1e}")
+                bar.update(products - reported)
+                reported = products
 
-    @cached_property
-    def norms(self) -> NDArray[np.float32]:
-        """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
-        return np.asarray(np.linalg.norm(self.rows, axis=1))
-
-    def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
-        """The `count` terms with the largest loadings in a dimension; with a minus where the sign is opposite to the first."""
-        column = np.asarray(self.loadings[:, dimension])
-        count = min(count, len(column))
-        places = np.argpartition(-np.abs(column), count - 1)[:count]
-        places = places[np.argsort(-np.abs(column[places]))]
-        numbers = self.feature_terms[places]
-        others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
-        terms = iter(self.terms.take(numbers[numbers >= 0]))
-        words = [next(terms) if number >= 0 else others[number] for number in numbers.tolist()]
-        # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
-        same_sign = column[places] * column[places[:1]] >= 0
-        return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
-
-
-def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a basis (`meta`) whose `arrays` don't fit each other or have numbers out of range."""
-    dims = len(arrays["values"])
-    invariants.require_length("values", arrays["values"], dims)
-    for name in ("rows", "loadings"):
-        if arrays[name].ndim != 2 or arrays[name].shape[1] != dims:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, {dims} columns were expected")
-    for name in ("rows", "loadings", "values"):
-        invariants.require_finite(name, arrays[name])
-    if (arrays["values"] < 0).any():
-        raise ValueError("values has a negative eigenvalue")
-    invariants.require_length("feature_terms", arrays["feature_terms"], len(arrays["loadings"]))
-    invariants.require_range("feature_terms", arrays["feature_terms"], VECTOR_FEATURE, len(arrays["term_ends"]))
-    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
+            basis = fit_basis(
+                path,
+                index.field(settings.field),
+                make_kernel({"kernel": settings.kernel, **recipe}, index),
+                dims=settings.dims or default_dims(len(index.forward.live_docs)),
+                solver=settings.solver,
+                tolerance=settings.tolerance,
+                landmarks=settings.landmarks,
+                memory=memory,
+                limit=limit,
+                engine=data.engine,
+                parts=settings.parts or default_parts(len(index.forward), data.engine),
+                random_state=settings.random_state,
+                parameters=recipe,
+                finish=finish,
+                progress=report,
+            )
+    extra = basis.meta["extra"]
+    logger.info(
+        "klsa: %d dimensions hold %.1f%% of kernel %s's energy (%s, largest relative residual %.1e)",
+        *(basis.dims, 100 * extra["energy"], basis.parameters["kernel"], extra["solver"], extra["residual"]),
+    )
+    return path
 
 
 def fit_basis(
@@ -290,3 +292,40 @@ def _feature_names(table: StringTable, numbers: NDArray[np.int64]) -> list[tuple
         seen[name] = seen.get(name, -1) + 1
         names.append((name, seen[name]))
     return names
+
+
+def default_dims(documents: int) -> int:
+    """The paper's 300, but at most a quarter of the documents: with as many dimensions as documents U Uᵀ is the identity."""
+    return max(1, min(300, documents // 4))
+
+
+def default_parts(documents: int, engine: Engine) -> int:
+    """Parts of so many `documents`: 1 in this process, for workers of `engine` at least LEAST_PARTS, each quickly remade."""
+    return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
+
+
+def make_kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
+    """The kernel that the parameters of a basis describe, with the vectors of an index where it names them."""
+    saved = parameters.get("saved_kernel")
+    if saved is not None:
+        return from_data(saved, index.vectors)
+    if "saved_kernel" in parameters and "k1" not in parameters:
+        raise OptionError(
+            f"kernel {parameters['kernel']}: isn't saved with the basis, because its class has no name "
+            "(kernels.registry.register, or an entry point, gives one)"
+        )
+    # A basis of an earlier version, or a kernel from a plugin's function: made again from its name and the options of train.
+    options = {field: parameters.get(option) for option, field in KERNEL_PARAMETERS.items()}
+    return registry.kernel(parameters["kernel"], options, index.vectors)
+
+
+def follow(change: DocumentChange) -> str:
+    """Follows `change`: folds the documents into the basis, and returns what to report."""
+    LatentBasis(change.folder, fingerprint=change.old.fingerprint)  # refuses a basis of another state of the index
+    shutil.copytree(change.folder, change.target)
+    data = TrainingData(output=change.target, progress=change.progress)
+    fit(change.new, data, KernelLSAFitSettings(fold_in=True))
+    return "keeps its decomposition, new documents are folded in"
+
+
+BASIS = ArtefactKind(KIND, VERSION, "train {flags} --rerank klsa", place="klsa", validate=validate, follow=follow)

@@ -15,7 +15,7 @@ forms on held-out collections.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,32 +23,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, OptionError
-from kernelsearch.core.execution import Engine
 from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import registry
+from kernelsearch.forward import StringTable
 from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.kernels.saved import from_data
-from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
-from kernelsearch.kernels.term_scores import first_stage_scores
+from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.klsa import KERNEL_LSA
-from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
 
 logger = logging.getLogger(__name__)
 
+#: The kind and version of a basis among the artefacts.
+KIND, VERSION = "latent basis", 1
+
 #: A missing basis is fitted on first use for collections of at most this many documents, which takes seconds.
 FIT_ON_USE = 20_000
-
-#: Options of train that are parameters of kernels: {option: field of the kernel}.
-KERNEL_PARAMETERS = {
-    "k1": "k1", "b": "b", "k3": "k3", "mu": "mu", "jm_lambda": "lam", "gamma": "gamma", "degree": "degree", "offset": "offset",
-    "vector_weight": "vector_weight",
-}  # fmt: skip
 
 #: The deviation of scores in single precision, as a share of the largest one, up to which they count as alike.
 ROUNDING = 1e-6
@@ -59,6 +54,79 @@ AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 #: Documents to add without a given z: `python -m tools.reproduce.klsa_settings` shows that they never hurt
 #: (docs/reproductions/klsa.md).
 AUTOMATIC_RETRIEVE = 200
+
+
+class LatentBasis:
+    """A fitted basis, memory-mapped from the folder `path`; refused with ArtefactError if it has another `fingerprint`.
+
+    - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
+    - `values` (dims,): singular values, largest first
+    - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
+    - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
+      dimensions of vectors
+    - `decomposed`: keys of the documents that were decomposed, the others were folded in; None for earlier versions' bases
+    - `meta`: kernel, parameters, captured energy, residual
+    """
+
+    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
+        self.rows: NDArray[np.float32] = arrays["rows"]
+        self.values: NDArray[np.float64] = arrays["values"]
+        self.loadings: NDArray[np.float32] = arrays["loadings"]
+        self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
+        self.decomposed: NDArray[np.uint64] | None = arrays.get("decomposed")
+        self._term_arrays = arrays["term_bytes"], arrays["term_ends"]
+
+    @property
+    def dims(self) -> int:
+        """The number of latent dimensions."""
+        return int(self.rows.shape[1])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The kernel, its parameters and the field that the basis was fitted with."""
+        return dict(self.meta["parameters"])
+
+    @cached_property
+    def terms(self) -> StringTable:
+        """The terms of the collection by number, which explanations show."""
+        return StringTable(*self._term_arrays)
+
+    @cached_property
+    def norms(self) -> NDArray[np.float32]:
+        """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
+        return np.asarray(np.linalg.norm(self.rows, axis=1))
+
+    def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
+        """The `count` terms with the largest loadings in a dimension; with a minus where the sign is opposite to the first."""
+        column = np.asarray(self.loadings[:, dimension])
+        count = min(count, len(column))
+        places = np.argpartition(-np.abs(column), count - 1)[:count]
+        places = places[np.argsort(-np.abs(column[places]))]
+        numbers = self.feature_terms[places]
+        others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
+        terms = iter(self.terms.take(numbers[numbers >= 0]))
+        words = [next(terms) if number >= 0 else others[number] for number in numbers.tolist()]
+        # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
+        same_sign = column[places] * column[places[:1]] >= 0
+        return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a basis (`meta`) whose `arrays` don't fit each other or have numbers out of range."""
+    dims = len(arrays["values"])
+    invariants.require_length("values", arrays["values"], dims)
+    for name in ("rows", "loadings"):
+        if arrays[name].ndim != 2 or arrays[name].shape[1] != dims:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, {dims} columns were expected")
+    for name in ("rows", "loadings", "values"):
+        invariants.require_finite(name, arrays[name])
+    if (arrays["values"] < 0).any():
+        raise ValueError("values has a negative eigenvalue")
+    invariants.require_length("feature_terms", arrays["feature_terms"], len(arrays["loadings"]))
+    invariants.require_range("feature_terms", arrays["feature_terms"], VECTOR_FEATURE, len(arrays["term_ends"]))
+    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
 
 
 class MixScale(NamedTuple):
@@ -89,6 +157,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
+        self.collection = index.forward
         self.basis = self._load(Path(self.settings.basis or basis_folder(index)))
         fitted_dims = self.basis.dims
         self.dims = self.settings.dims or fitted_dims
@@ -104,7 +173,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
-        index, rows = self.index, len(self.index.forward)
+        index, rows = self.index, len(self.collection.live)
         if self.settings.basis is None and not (path / "meta.json").exists():
             command = fitting_command(index)
             if rows > FIT_ON_USE:
@@ -124,62 +193,10 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) -> Path:
-        """Fits a basis (or folds the changed index into the old one), saves it and returns its folder.
+        """Fits a basis (or folds the changed index into the old one), saves it and returns its folder."""
+        from kernelsearch.rerankers.klsa.basis import fit
 
-        A FAISS index over the rows is saved with it where the options ask for one.
-        """
-        path = data.folder(index, KERNEL_LSA.name)
-        limit = data.memory_limit
-        memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
-
-        def finish(folder: Path) -> None:
-            if settings.neighbours != "flat":
-                rows = np.load(folder / "rows.npy", mmap_mode="r")
-                built = Neighbours.build(rows, settings.neighbours, random_state=settings.random_state, limit=limit)
-                if built.kind != "flat":  # a flat index is built from the rows when needed
-                    built.save(folder / f"neighbours.{built.kind}")
-
-        if settings.fold_in:
-            old = LatentBasis(path)
-            collection = index.field(old.parameters["field"])
-            basis = fold_in(path, old, collection, _kernel(old.parameters, index), memory=memory, finish=finish)
-            share = basis.meta["extra"]["folded"] / max(len(collection.live_docs), 1)
-            logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
-        else:
-            chosen = settings.to_dict()
-            recipe = {key: chosen[key] for key in KERNEL_PARAMETERS}
-            with data.progress("decomposing", unit="product") as bar:
-                reported = 0
-
-                def report(products: int, residual: float) -> None:
-                    nonlocal reported
-                    bar.note("" if np.isnan(residual) else f"residual {residual:.1e}")
-                    bar.update(products - reported)
-                    reported = products
-
-                basis = fit_basis(
-                    path,
-                    index.field(settings.field),
-                    _kernel({"kernel": settings.kernel, **recipe}, index),
-                    dims=settings.dims or default_dims(len(index.forward.live_docs)),
-                    solver=settings.solver,
-                    tolerance=settings.tolerance,
-                    landmarks=settings.landmarks,
-                    memory=memory,
-                    limit=limit,
-                    engine=data.engine,
-                    parts=settings.parts or default_parts(len(index.forward), data.engine),
-                    random_state=settings.random_state,
-                    parameters=recipe,
-                    finish=finish,
-                    progress=report,
-                )
-        extra = basis.meta["extra"]
-        logger.info(
-            "klsa: %d dimensions hold %.1f%% of kernel %s's energy (%s, largest relative residual %.1e)",
-            *(basis.dims, 100 * extra["energy"], basis.parameters["kernel"], extra["solver"], extra["residual"]),
-        )
-        return path
+        return fit(index, data, settings)
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The smoothed score of each candidate."""
@@ -302,7 +319,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
     def _new(self, rows: NDArray[np.int64], products: NDArray[np.float32], candidates: Candidates) -> NDArray[np.int32]:
         """Neighbours that are not in the list, not deleted, and have a positive inner product with the query's vector."""
         near = rows[(rows >= 0) & (products > 0)].astype(np.int32)
-        near = near[self.index.forward.live[near]]
+        near = near[self.collection.live[near]]
         return np.setdiff1d(near, candidates.docs, assume_unique=True)
 
     def outside(self, query: Query, candidates: Candidates, docs: NDArray[np.int32], context: Context) -> NDArray[np.floating]:
@@ -313,7 +330,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         """
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
-        exact = first_stage_scores(self.index.forward, context.model, query, docs).astype(np.float32)
+        exact = first_stage_scores(self.collection, context.model, query, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: MixScale) -> NDArray[np.float64]:
@@ -325,7 +342,9 @@ class KernelLSA(Reranker[KernelLSASettings]):
     @cached_property
     def kernel(self) -> Kernel:
         """The kernel that the basis was fitted with."""
-        kernel = _kernel(self.basis.parameters, self.index)
+        from kernelsearch.rerankers.klsa.basis import make_kernel
+
+        kernel = make_kernel(self.basis.parameters, self.index)
         if not kernel.has_query:
             raise OptionError(f"--klsa.scores kernel: {kernel} compares documents only; use --klsa.scores first")
         return kernel
@@ -371,32 +390,7 @@ def has_basis(index: OpenedIndex) -> bool:
     return (basis_folder(index) / "meta.json").exists() or (len(index.forward.terms) > 0 and len(index.forward) <= FIT_ON_USE)
 
 
-def default_dims(documents: int) -> int:
-    """The paper's 300, but at most a quarter of the documents: with as many dimensions as documents U Uᵀ is the identity."""
-    return max(1, min(300, documents // 4))
-
-
-def default_parts(documents: int, engine: Engine) -> int:
-    """Parts of so many `documents`: 1 in this process, for workers of `engine` at least LEAST_PARTS, each quickly remade."""
-    return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
-
-
 def _deviation(values: NDArray[np.floating]) -> float:
     """The standard deviation, 1 for values that are all alike up to their rounding errors, those of single precision."""
     deviation = float(np.asarray(values, dtype=np.float64).std())
     return deviation if deviation > ROUNDING * float(np.abs(values).max(initial=0.0)) else 1.0
-
-
-def _kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
-    """The kernel that the parameters of a basis describe, with the vectors of an index where it names them."""
-    saved = parameters.get("saved_kernel")
-    if saved is not None:
-        return from_data(saved, index.vectors)
-    if "saved_kernel" in parameters and "k1" not in parameters:
-        raise OptionError(
-            f"kernel {parameters['kernel']}: isn't saved with the basis, because its class has no name "
-            "(kernels.registry.register, or an entry point, gives one)"
-        )
-    # A basis of an earlier version, or a kernel from a plugin's function: made again from its name and the options of train.
-    options = {field: parameters.get(option) for option, field in KERNEL_PARAMETERS.items()}
-    return registry.kernel(parameters["kernel"], options, index.vectors)

@@ -23,7 +23,7 @@ from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.pyramid.compiled import WordRanges
 from kernelsearch.kernels.pyramid.matching import LOCAL_MODES, Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
@@ -156,7 +156,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def _importance(self) -> NDArray[np.float64] | None:
         if self.settings.weighting == "none":
             return None
-        return bm25.idf(self.forward.df, self.forward.statistics.documents).astype(np.float64)
+        return ranking_models.idf(self.forward.df, self.forward.statistics.documents).astype(np.float64)
 
     def query_words(self, query: Query) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Numbers and weights of the query's words that the index has, in order."""

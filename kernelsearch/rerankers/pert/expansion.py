@@ -13,7 +13,7 @@ from kernelsearch.core.reading import lines, to_number
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import local_context, perturbation, relevance
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.learning.programs.active_set import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 from kernelsearch.lucene.models import Model
@@ -188,7 +188,7 @@ class PertExpander:
                 lists.reverse()  # the first variant is without the first term
             pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])
         elif perturbed:
-            parts = term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)
+            parts = first_stage_term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)
             variants = perturbation.variant_scores(scores[: len(pool)], parts, self._multipliers(query, known))
             table = np.vstack([table, self._document_weights(variants)])
         used = np.flatnonzero(table.any(axis=0))

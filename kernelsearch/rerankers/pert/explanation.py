@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.explanations import Contribution, Explanation
 from kernelsearch.rerankers.pert.expansion import PertExpansion
@@ -67,7 +67,9 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
             for word, (x, y) in zip(words, points.tolist(), strict=True):
                 word.update(x=x, y=y)
     rows = np.array([doc], dtype=np.int32)
-    parts = term_scores(index, context.model, index.term_ids(expanded.terms), expanded.weights, rows)[0].astype(np.float64)
+    parts = first_stage_term_scores(index, context.model, index.term_ids(expanded.terms), expanded.weights, rows)[0].astype(
+        np.float64
+    )
     reasons = contributions(query, expanded, parts, records)
     total = float(sum(reason.value for reason in reasons))
     return Explanation(reranker.name, index.docids[doc], total, reasons, notes)

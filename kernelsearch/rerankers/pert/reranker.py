@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.term_scores import first_stage_scores
+from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
 from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_vectors

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, Reranker
 from kernelsearch.rerankers.prcl import RELEVANCE_CLASSIFIER
 from kernelsearch.rerankers.prcl.settings import TFIDF, RelevanceClassifierSettings
@@ -88,8 +88,8 @@ class RelevanceClassifier(Reranker[RelevanceClassifierSettings]):
         if self.settings.vectorizer == TFIDF:
             weights = counts * np.log(len(forward) / df)
         else:
-            factor = bm25.length_factor(forward.norm_lengths[docs], float(forward.statistics.average_length), K1, B)
-            idf = bm25.idf(df, forward.statistics.documents)
+            factor = ranking_models.length_factor(forward.norm_lengths[docs], float(forward.statistics.average_length), K1, B)
+            idf = ranking_models.idf(df, forward.statistics.documents)
             weights = (idf - idf / (np.float32(1) + counts.astype(np.float32) * factor[rows])).astype(np.float64)
         return normalize(sparse.csr_matrix((weights, (rows, columns)), shape=(len(docs), len(terms))))
 

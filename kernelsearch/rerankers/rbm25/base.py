@@ -17,7 +17,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25
+from kernelsearch.kernels import ranking_models
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.rbm25.query_vectors import parse_query_kernel
@@ -156,5 +156,7 @@ class ClickReranker(Reranker[L]):
         for row, query in enumerate(queries):
             weights[row, [column[term] for term in query.terms]] = query.weights
         numbers = self.similar.vocabulary.term_ids(names)
-        parts = bm25.term_scores(self.index.forward, numbers, np.ones(len(names)), docs, k1=self.model.k1, b=self.model.b)
+        parts = ranking_models.bm25_term_scores(
+            self.index.forward, numbers, np.ones(len(names)), docs, k1=self.model.k1, b=self.model.b
+        )
         return np.asarray(weights @ parts.T.astype(np.float64))

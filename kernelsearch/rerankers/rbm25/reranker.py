@@ -29,7 +29,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.term_scores import first_stage_scores
+from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.kernels.vectors import VectorKernel
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.lucene.models import Model

@@ -1,6 +1,6 @@
 // The query's words in a text, marked. The service sends these words, because they depend on the index's analyser.
 
-// As in kernelsearch/api/snippets.py: words as Lucene's StandardTokenizer bounds them.
+// As in kernelsearch/api/results.py: words as Lucene's StandardTokenizer bounds them.
 const WORD = /[\p{L}\p{N}\p{M}_\u200c\u200d]+(?:(?:['’.:]|(?<=\p{Nd}),(?=\p{Nd}))[\p{L}\p{N}\p{M}_\u200c\u200d]+)*/gu;
 
 /** The text as nodes: plain text, and <mark> around the words (a set, in lower case). */

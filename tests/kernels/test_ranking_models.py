@@ -1,4 +1,4 @@
-"""First-stage scores term by term, against counts of the token lists; with the compiled loops and without."""
+"""First-stage scores term by term, against counts of the token lists and Lucene's; with the compiled loops and without."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from kernelsearch.core import compiled
 from kernelsearch.core.types import Query
+from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEntropy
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
-from kernelsearch.kernels.term_scores import first_stage_scores, term_scores
+from kernelsearch.kernels.ranking_models import first_stage_scores, first_stage_term_scores
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.lucene.models import BM25Model, DirichletModel, JelinekMercerModel
 
@@ -76,7 +77,7 @@ def test_parts_and_sums_by_definition(animals, loops, model):
     expected = np.array([[QUERY[word] * part(model, doc, word) for word in words] for doc in DOCS])
     terms = animals.term_ids(words)
     assert terms.min() == -1 and 0 in terms and (expected == 0).any(axis=0).all()
-    assert term_scores(animals, model, terms, weights, DOCS) == pytest.approx(expected, rel=1e-5)
+    assert first_stage_term_scores(animals, model, terms, weights, DOCS) == pytest.approx(expected, rel=1e-5)
     query = Query("", tuple(words), tuple(weights))
     assert first_stage_scores(animals, model, query, DOCS) == pytest.approx(expected.sum(axis=1), rel=1e-5)
     # A term that is there twice counts with the sum of its weights.
@@ -89,7 +90,7 @@ def test_parts_and_sums_by_definition(animals, loops, model):
 def test_a_query_without_known_terms_scores_nothing(animals, make_collection, loops, model):
     for collection in (animals, make_collection([[], []])):
         docs = np.array([1, 0])
-        assert term_scores(collection, model, [-1, -1], [1.0, 2.0], docs).tolist() == [[0, 0], [0, 0]]
+        assert first_stage_term_scores(collection, model, [-1, -1], [1.0, 2.0], docs).tolist() == [[0, 0], [0, 0]]
         for words in (("gnu",), ()):
             assert first_stage_scores(collection, model, Query("", words, (1.0,) * len(words)), docs).tolist() == [0, 0]
 
@@ -170,3 +171,24 @@ def test_query_kernels_by_definition(animals):
     for k1 in (0.9, 2.5):
         expected = cosines(lambda c, rarity, k1=k1: math.sqrt(rarity) * c / (c + k1))
         assert BM25Cosine(k1)(batch, batch) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model", [DirichletModel(50.0), DirichletModel(1000.0), JelinekMercerModel(0.1), JelinekMercerModel(0.7)]
+)
+def test_parts_of_query_likelihood_sum_to_lucene_scores(tiny, model):
+    index = tiny.forward
+    query = Query("", ("water", "washer", "panel", "unheardof"), (1.0, 2.5, 0.5, 1.0))
+    result = tiny.lucene.search([query], 10, model=model)[0]
+    assert result.depth == 3
+    terms = index.term_ids(query.terms)
+    if isinstance(model, DirichletModel):
+        parts = ranking_models.dirichlet_term_scores(index, terms, query.weights, result.docs, mu=model.mu)
+    else:
+        parts = ranking_models.jelinek_mercer_term_scores(index, terms, query.weights, result.docs, lam=model.lam)
+    np.testing.assert_allclose(parts.sum(axis=1), result.scores, rtol=1e-6)
+    assert (parts >= 0).all() and (parts[:, 3] == 0).all()
+
+
+def test_defaults_of_the_kernels_are_those_of_the_first_stage():
+    assert (JelinekMercer().lam, Dirichlet().mu) == (JelinekMercerModel().lam, DirichletModel().mu)

@@ -1,7 +1,7 @@
 import pytest
 
 import kernelsearch
-from kernelsearch.api.snippets import highlight, make_snippet, matching_words, stored_texts
+from kernelsearch.api.results import highlight, make_snippet, matching_words, stored_texts
 
 TEXT = "Sofa care\nVacuum it weekly. " + "Keep it out of the sun. " * 20 + "Torn upholstery is repaired with a patch. The end."
 

@@ -1,0 +1,228 @@
+"""Lucene's ranking models in numpy: scores of documents, and each term's part of them, computed on the forward index.
+
+BM25 equals Lucene's to the last bit. Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), as
+Lucene's BM25Similarity computes it: without the constant factor (k1 + 1), with the document length that survives in one byte,
+in single precision per term and double precision for the sum over terms.
+
+Query likelihood with Dirichlet or Jelinek-Mercer smoothing: Zhai & Lafferty, "A study of smoothing methods for language models
+applied to ad hoc information retrieval" (SIGIR 2001), as Lucene's LMDirichletSimilarity and LMJelinekMercerSimilarity compute
+it: only terms that a document has count, p(w|C) is add-one, and a term's Dirichlet part is never negative.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core import compiled
+from kernelsearch.core.types import Query
+from kernelsearch.lucene.models import BM25Model, DirichletModel, Model
+
+if TYPE_CHECKING:
+    from kernelsearch.forward import ForwardIndex
+    from kernelsearch.kernels.algebra import Collection
+
+
+def first_stage_term_scores(
+    index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+) -> NDArray[np.floating]:
+    """Each term's part of each document's first-stage score, shape (documents, terms).
+
+    Parameters
+    ----------
+    index : the forward index
+    model : the ranking model of the first stage
+    terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    """
+    if isinstance(model, BM25Model):
+        return bm25_term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
+    if isinstance(model, DirichletModel):
+        return dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
+    return jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
+
+
+def first_stage_scores(index: ForwardIndex, model: Model, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+    """Each document's first-stage score for the `query`, shape (documents,): the sums over terms, without their table.
+
+    The other parameters are those of `first_stage_term_scores`.
+    """
+    terms, weights = index.term_ids(query.terms), query.weights
+    if isinstance(model, BM25Model):
+        return bm25_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
+    if isinstance(model, DirichletModel):
+        return dirichlet_scores(index, terms, weights, docs, mu=model.mu)
+    return jelinek_mercer_scores(index, terms, weights, docs, lam=model.lam)
+
+
+def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
+    """Lucene's inverse document frequency, ln(1 + (N - df + 1/2) / (df + 1/2)), never negative; of the shape of `df`.
+
+    `df` are document frequencies, `documents` is N, the number of documents.
+    """
+    frequency = np.asarray(df, dtype=np.float64)
+    return np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
+
+
+def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) -> NDArray[np.float32]:
+    """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses.
+
+    `norm_lengths` are document lengths dl as Lucene's norms round them, `average` is avgdl; the result has the shape of
+    `norm_lengths`.
+    """
+    unit, slope = np.float32(1), np.float32(b)
+    lengths = np.asarray(norm_lengths, dtype=np.float32)
+    with np.errstate(divide="ignore"):  # k1 = 0 is allowed: the factor is infinite and every tf saturates
+        return unit / (np.float32(k1) * ((unit - slope) + slope * lengths / np.float32(average)))
+
+
+def bm25_term_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+) -> NDArray[np.float32]:
+    """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros.
+
+    Parameters
+    ----------
+    index : the collection
+    terms : numbers of the query's terms, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    k1, b : BM25's parameters
+    """
+    numbers = np.asarray(terms, dtype=np.int64)
+    known = numbers >= 0
+    df = np.where(known, np.asarray(index.df[np.maximum(numbers, 0)]) if len(index.df) else 0, 0)
+    weight = np.asarray(weights, dtype=np.float32) * idf(df, index.statistics.documents)
+    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
+    frequency = index.term_frequencies(docs, numbers).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        saturation = np.float32(1) + np.where(frequency > 0, frequency * factor[:, None], np.float32(0))
+    return np.where(frequency > 0, weight - weight / saturation, np.float32(0))
+
+
+def bm25_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+) -> NDArray[np.float32]:
+    """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,).
+
+    The parameters are those of `bm25_term_scores`.
+    """
+    numbers, query_weights = known_terms(terms, weights)
+    weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
+    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
+    if (posting_rows := index.compiled_rows(docs)) is not None:
+        return compiled_bm25_scores(posting_rows, numbers, weight, factor)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    term_weights = weight[columns]
+    parts = term_weights - term_weights / (np.float32(1) + frequencies.astype(np.float32) * factor[rows])
+    result: NDArray[np.float32] = np.bincount(rows, parts, len(docs)).astype(np.float32)
+    return result
+
+
+def compiled_bm25_scores(
+    rows: compiled.PostingRows, terms: NDArray[np.int64], weights: NDArray[np.float32], factors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The sums of w - w / (1 + tf · factor) over distinct terms, by the compiled loop, shape (documents,).
+
+    Parameters
+    ----------
+    rows : the documents
+    terms : numbers of the query's terms, shape (terms,)
+    weights : their weights in the query times idf, shape (terms,)
+    factors : the documents' length factors, shape (documents,)
+    """
+    count, size, order = len(rows.docs), len(terms), np.argsort(terms)
+    out = np.empty(count, dtype=np.float32)
+    compiled.call(
+        rows.library.kernelsearch_bm25,
+        *(*rows.postings, (rows.docs, np.int32, count), count),
+        *((terms[order], np.int64, size), (weights[order], np.float32, size), size),
+        *((factors, np.float32, count), (out, np.float32, count)),
+    )
+    return out
+
+
+def dirichlet_term_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+) -> NDArray[np.float64]:
+    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros.
+
+    Parameters
+    ----------
+    index : the collection
+    terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    mu : weight of the collection's model, in tokens
+    """
+    frequency, collection, length = _counts(index, terms, docs)
+    raw = np.log(1.0 + frequency / (mu * collection)) + np.log(mu / (length + mu))
+    return np.where(frequency > 0, np.asarray(weights) * np.maximum(raw, 0.0), 0.0)
+
+
+def jelinek_mercer_term_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+) -> NDArray[np.float64]:
+    """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros.
+
+    `lam` is lambda, the share of the collection's model; the other parameters are those of `dirichlet_term_scores`.
+    """
+    frequency, collection, length = _counts(index, terms, docs)
+    return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * collection))
+
+
+def dirichlet_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+) -> NDArray[np.float64]:
+    """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`.
+
+    The parameters are the same.
+    """
+    numbers, weight = known_terms(terms, weights)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    shift = np.log(mu / (np.asarray(index.norm_lengths[docs], dtype=np.float64) + mu))
+    raw = np.log(1.0 + frequencies / (mu * collection)[columns]) + shift[rows]
+    return np.asarray(np.bincount(rows, weight[columns] * np.maximum(raw, 0.0), len(docs)), dtype=np.float64)
+
+
+def jelinek_mercer_scores(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+) -> NDArray[np.float64]:
+    """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`.
+
+    The parameters are the same.
+    """
+    numbers, weight = known_terms(terms, weights)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    lengths = np.maximum(np.asarray(index.norm_lengths[docs], dtype=np.float64), 1.0)
+    parts = np.log(1.0 + (1.0 - lam) * (frequencies / lengths[rows]) / (lam * collection)[columns])
+    return np.asarray(np.bincount(rows, weight[columns] * parts, len(docs)), dtype=np.float64)
+
+
+def _counts(
+    index: Collection, terms: ArrayLike, docs: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """tf (documents, terms), p(w|C) (terms,), dl (documents, 1)."""
+    numbers = np.asarray(terms, dtype=np.int64)
+    known = numbers >= 0
+    cf = np.where(known, np.asarray(index.cf[np.maximum(numbers, 0)]) if len(index.cf) else 0, 0)
+    collection = (cf + 1.0) / (index.statistics.tokens + 1.0)
+    frequency = index.term_frequencies(docs, numbers).astype(np.float64)
+    return frequency, collection, np.asarray(index.norm_lengths[docs], dtype=np.float64)[:, None]
+
+
+def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The distinct terms that aren't -1 (unknown) and their weights; the weights of a term that occurs twice are added."""
+    numbers, weight = np.asarray(terms, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+    if len(numbers) and numbers.min() < 0:
+        known = numbers >= 0
+        numbers, weight = numbers[known], weight[known]
+    if len(set(numbers.tolist())) == len(numbers):
+        return numbers, weight
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return distinct, np.asarray(np.bincount(places, weight), dtype=np.float64)

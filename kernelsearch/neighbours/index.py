@@ -54,10 +54,10 @@ ROUNDED = ("ivf-fp16", "ivf-sq8", "ivf-pq4")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 #: Values that four bits tell apart.
 FOUR_BITS = 16
-#: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: so many times as many, and so many more
-#: at least. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
+#: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: so many times as many as are wanted, and
+#: so many more. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
 #: (`python -m tools.bench.recall`, docs/reproductions/vectors.md).
-TIMES, MORE = 1.5, 150
+TIMES, MORE = 1.5, 100
 
 #: The environment variable that selects OpenBLAS's kernels.
 CORE = "OPENBLAS_CORETYPE"
@@ -77,9 +77,11 @@ class Neighbours:
 
     def __init__(self, index: Any, kind: str, dims: int, path: Path | None = None) -> None:
         self._index, self.kind, self.dims, self._path = index, kind, dims, path
+        self._total, self._width = int(index.ntotal), int(index.d)
+        self._clusters = int(load_faiss().downcast_index(index).nlist) if kind in CLUSTERED else 0
 
     def __len__(self) -> int:
-        return int(self._index.ntotal)
+        return self._total
 
     @classmethod
     def build(
@@ -106,11 +108,11 @@ class Neighbours:
         if kind == "auto":
             fits = limit is None or limit.holds(4.0 * total * (dims + 1))
             kind = "flat" if total <= FLAT_LIMIT else "ivf" if fits else "ivf-sq8"
-        if kind == "flat":
+        if kind == "flat" or (kind == "ivf-pq4" and total < 2):  # FAISS doesn't find a vector that is all values of four bits
             index = faiss.IndexFlatIP(dims)
             for rows in _dense_blocks(vectors, block):
                 index.add(rows)
-            return cls(index, kind, dims)
+            return cls(index, "flat", dims)
         longest = max((float(np.einsum("ij,ij->i", rows, rows).max()) for rows in _dense_blocks(vectors, block)), default=0.0)
         if kind in CLUSTERED:
             storage, width = CLUSTERED[kind], _width(kind, dims)
@@ -153,10 +155,9 @@ class Neighbours:
         if self.kind == "flat":
             scores, neighbours = self._index.search(rows, k, params=faiss.SearchParameters(sel=selector))
             return neighbours, scores
-        rows = np.hstack([rows, np.zeros((len(rows), self._index.d - self.dims), dtype=np.float32)])
+        rows = np.hstack([rows, np.zeros((len(rows), self._width - self.dims), dtype=np.float32)])
         if self.kind in CLUSTERED:
-            index = faiss.downcast_index(self._index)
-            probes = min(effort or default_probes(index.nlist, self.kind), index.nlist)
+            probes = min(effort or default_probes(self._clusters, self.kind), self._clusters)
             parameters: Any = faiss.SearchParametersIVF(nprobe=probes, sel=selector)
         else:
             parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64), sel=selector)
@@ -221,7 +222,7 @@ def default_probes(clusters: int, kind: str) -> int:
 
 def looked_for(count: int, kind: str) -> int:
     """How many vectors to look for in an index of this `kind` so that the `count` nearest are among them if any search can."""
-    return max(math.ceil(TIMES * count), count + MORE) if kind == "ivf-pq4" else count
+    return math.ceil(TIMES * count) + MORE if kind == "ivf-pq4" else count
 
 
 def load_faiss() -> Any:

@@ -73,7 +73,7 @@ def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least
     assert (tmp_path / "small").stat().st_size < 0.7 * (tmp_path / "large").stat().st_size
 
 
-@pytest.mark.parametrize(("count", "expected"), [(10, 160), (300, 450), (501, 752)])
+@pytest.mark.parametrize(("count", "expected"), [(10, 115), (300, 550), (501, 852)])
 def test_four_bits_look_for_more_vectors_than_are_wanted(count, expected):
     assert looked_for(count, "ivf-pq4") == expected and looked_for(count, "ivf-sq8") == count
 

@@ -22,8 +22,9 @@ from kernelsearch.core.reading import open_file
 FLAT = (b"IxF2", b"IxFI", b"IxFl")
 HNSW = (b"IHNf", b"IHNs", b"IHNp")
 INVERTED = {b"IwFl": "flat", b"IwSq": "scalar quantiser", b"IwPf": "fast scan"}
-#: Vectors per block of a fast scan.
-BLOCK = 32
+#: Vectors per block of a fast scan, and its implementation that compares query by query: a single query takes a sixth less time
+#: than with the default one (0), which goes cluster by cluster.
+BLOCK, QUERY_BY_QUERY = 32, 11
 #: The most dimensions, above those of any encoder; sizes stay far from the limits of 64-bit integers.
 MAX_DIMS = 1 << 20
 #: The metrics inner product and L2; others have a parameter and aren't used here.
@@ -188,8 +189,8 @@ class _File:
         """Checks lists of blocks of vectors, of four bits per part of a vector."""
         residuals, size, block, even, implementation, queries = self.values("BQiQiQ")
         self.require(self._product_quantiser(dims, bits=4) == size, "codes of another size")
-        order = residuals in (0, 1) and (block, even, implementation, queries) == (BLOCK, 2 * size, 0, 0)
-        self.require(order, "codes in another order")
+        self.require((block, even, queries) == (BLOCK, 2 * size, 0), "codes in another order")
+        self.require(residuals in (0, 1) and implementation in (0, QUERY_BY_QUERY), "a search of another kind")
         expected = (lists, 2**64 - 1, BLOCK, BLOCK * size)  # no size of a vector's code, which is spread over a block
         self.require(self.take(4) == b"ilbl" and self.values("4Q") == expected, "lists of another kind")
         stored = 0

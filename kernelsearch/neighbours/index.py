@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.neighbours.faiss_files import check_file
+from kernelsearch.neighbours.faiss_files import QUERY_BY_QUERY, check_file
 
 if TYPE_CHECKING:  # the commands that never search vectors would import scipy for nothing
     from scipy import sparse
@@ -124,6 +124,7 @@ class Neighbours:
             sample = np.sort(np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False))
             if kind == "ivf-pq4":
                 index.pq.cp.seed, index.pq.cp.min_points_per_centroid = random_state, 1
+                index.implem = QUERY_BY_QUERY
                 sample = np.resize(sample, max(len(sample), FOUR_BITS))  # FAISS refuses fewer vectors than values
             index.train(_sample(vectors, sample, longest, width, block))
         else:

@@ -59,6 +59,7 @@ def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
         ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 3, 32, 4), "codes of another size"),
         ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 2, 64, 4), "codes in another order"),
         ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 2, 32, 6), "codes in another order"),
+        ("IVF2,PQ3x4fs", struct.pack("<QiQi", 2, 32, 4, 0), struct.pack("<QiQi", 2, 32, 4, 7), "a search of another kind"),
         ("IVF2,PQ3x4fs", struct.pack("<QQQ", 6, 3, 4), struct.pack("<QQQ", 6, 3, 8), "a product quantiser of other vectors"),
         ("IVF2,PQ3x4fs", b"ilbl" + struct.pack("<Q", 2), b"ilbl" + struct.pack("<Q", 3), "lists of another kind"),
         ("IVF2,PQ3x4fs", struct.pack("<QQ", 32, 64), struct.pack("<QQ", 32, 32), "lists of another kind"),

@@ -32,7 +32,7 @@ class AddVectorsSettings(Settings):
     neighbours: str = option(
         "auto",
         "FAISS index for retrieval; auto goes by size",
-        choices=("auto", "flat", "ivf", "ivf-fp16", "ivf-sq8", "hnsw"),
+        choices=("auto", "flat", "ivf", "ivf-fp16", "ivf-sq8", "ivf-pq4", "hnsw"),
     )
     memory_limit: str | None = option(
         None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"

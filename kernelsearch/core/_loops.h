@@ -18,7 +18,7 @@
 #else
 #define PREFETCH(address) ((void)(address))
 #endif
-enum { CACHE_LINE = 64 };
+enum { CACHE_LINE = 64, AHEAD = 8 }; /* bytes; rows between the one that is asked for and the one that is read */
 
 static inline void prefetch(const void *start, int64_t bytes)
 {

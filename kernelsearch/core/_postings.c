@@ -15,6 +15,22 @@ static int row_in_range(const int64_t *starts, int64_t rows, int64_t size, int64
     return row >= 0 && row < rows && starts[row] >= 0 && starts[row] <= starts[row + 1] && starts[row + 1] <= size;
 }
 
+/* Whether all of some rows are in range: checked first, so that their postings can be asked for before they are needed. */
+static int rows_in_range(const int64_t *starts, int64_t rows, int64_t size, const int32_t *docs, int64_t count)
+{
+    for (int64_t d = 0; d < count; d++)
+        if (!row_in_range(starts, rows, size, docs[d])) return 0;
+    return 1;
+}
+
+/* Asks for the terms of a row that is looked at later. */
+static inline void prefetch_terms(const int64_t *starts, const int32_t *terms, const int32_t *docs, int64_t count, int64_t d)
+{
+    if (d + AHEAD >= count) return;
+    const int64_t start = starts[docs[d + AHEAD]];
+    prefetch(terms + start, (starts[docs[d + AHEAD] + 1] - start) * (int64_t)sizeof *terms);
+}
+
 /* A frequency is an unsigned number of 2 bytes or a number of 4. */
 static inline int32_t frequency(const void *frequencies, int bytes, int64_t place)
 {
@@ -69,8 +85,9 @@ int kernelsearch_bm25(
 {
     Wanted wanted;
     int outside = 0, status = wanted_terms(&wanted, query, asked, width);
+    if (!rows_in_range(starts, rows, size, docs, count)) status = OUT_OF_RANGE;
     for (int64_t d = 0; d < count && status == GOOD; d++) {
-        if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; break; }
+        prefetch_terms(starts, terms, docs, count, d);
         const int64_t finish = starts[docs[d] + 1];
         int64_t q = 0;
         double sum = 0;

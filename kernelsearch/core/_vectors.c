@@ -52,7 +52,7 @@ int kernelsearch_half_products(
     for (int64_t d = 0; d < count; d++)
         if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
     for (int64_t d = 0; d < count; d++) {
-        if (d + 2 < count) prefetch(matrix + docs[d + 2] * dims, dims * (int64_t)sizeof *matrix);
+        if (d + AHEAD < count) prefetch(matrix + docs[d + AHEAD] * dims, dims * (int64_t)sizeof *matrix);
         out[d] = half_product(matrix + docs[d] * dims, vector, dims);
     }
     return GOOD;

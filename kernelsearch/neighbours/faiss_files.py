@@ -2,7 +2,7 @@
 
 Every size must fit the file and the numbers of vectors and dimensions; numbers of vectors in inverted lists and in HNSW's graph
 must be in range. The kinds that this package and Pyserini write are known: flat, scalar and product quantisers, HNSW and
-inverted files over them.
+inverted files over them, those of product quantisers in the order of FAISS's fast scan.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from kernelsearch.core.reading import open_file
 
 FLAT = (b"IxF2", b"IxFI", b"IxFl")
 HNSW = (b"IHNf", b"IHNs", b"IHNp")
-INVERTED = {b"IwFl": "flat", b"IwSq": "scalar quantiser"}
+INVERTED = {b"IwFl": "flat", b"IwSq": "scalar quantiser", b"IwPf": "fast scan"}
+#: Vectors per block of a fast scan, and its implementation that compares query by query: a single query takes a sixth less time
+#: than with the default one (0), which goes cluster by cluster.
+BLOCK, QUERY_BY_QUERY = 32, 11
 #: The most dimensions, above those of any encoder; sizes stay far from the limits of 64-bit integers.
 MAX_DIMS = 1 << 20
 #: The metrics inner product and L2; others have a parameter and aren't used here.
@@ -113,14 +116,15 @@ class _File:
         self.require(bool(np.isfinite(self.vector("<f4", trained)).all()), "a scalar quantiser without a range")
         return int(size)
 
-    def _product_quantiser(self, dims: int) -> int:
-        """The bytes per vector."""
-        own, parts, bits = self.values("QQQ")
+    def _product_quantiser(self, dims: int, bits: int | None = None) -> int:
+        """The bytes per vector; `bits` per part are expected, any number for None."""
+        own, parts, stored = self.values("QQQ")
         self.require(
-            own == dims and 1 <= parts <= dims and dims % parts == 0 and 1 <= bits <= 24, "a product quantiser of other vectors"
+            own == dims and 1 <= parts <= dims and dims % parts == 0 and 1 <= stored <= 24 and bits in (None, stored),
+            "a product quantiser of other vectors",
         )
-        self.skip_vector(4, dims << bits)
-        return int((parts * bits + 7) // 8)
+        self.skip_vector(4, dims << stored)
+        return int((parts * stored + 7) // 8)
 
     def _graph(self, total: int) -> None:
         self.skip_vector(8)
@@ -150,6 +154,9 @@ class _File:
         self.require(direct in (0, 1), "an unknown direct map")
         numbers = self.vector("<i8", total if direct else 0)
         self.require(direct == 0 or not total or bool(numbers.min() >= -1), "a direct map out of range")
+        if INVERTED[kind] == "fast scan":
+            self._fast_scan(dims, total, lists)
+            return
         size = 4 * dims
         if INVERTED[kind] == "scalar quantiser":
             size = self._scalar_quantiser(dims)
@@ -176,7 +183,30 @@ class _File:
             return
         for count in sizes[sizes > 0].tolist():
             self.skip(count * size)
-            vector_numbers = np.frombuffer(self.take(count * 8), dtype="<i8")
-            self.require(
-                bool(vector_numbers.min() >= 0 and vector_numbers.max() < total), "the number of a vector out of range"
-            )
+            self._numbers(np.frombuffer(self.take(count * 8), dtype="<i8"), total)
+
+    def _fast_scan(self, dims: int, total: int, lists: int) -> None:
+        """Checks lists of blocks of vectors, of four bits per part of a vector."""
+        residuals, size, block, even, implementation, queries = self.values("BQiQiQ")
+        self.require(self._product_quantiser(dims, bits=4) == size, "codes of another size")
+        self.require((block, even, queries) == (BLOCK, 2 * size, 0), "codes in another order")
+        self.require(residuals in (0, 1) and implementation in (0, QUERY_BY_QUERY), "a search of another kind")
+        expected = (lists, 2**64 - 1, BLOCK, BLOCK * size)  # no size of a vector's code, which is spread over a block
+        self.require(self.take(4) == b"ilbl" and self.values("4Q") == expected, "lists of another kind")
+        stored = 0
+        for _ in range(lists):
+            if self._contents:
+                numbers = self.vector("<i8")
+                self._numbers(numbers, total)
+                count = len(numbers)
+            else:
+                count = self.skip_vector(8)
+            self.skip_vector(1, -(-count // BLOCK) * BLOCK * size)
+            stored += count
+        self.require(stored == total, f"lists that don't hold {total} vectors")
+
+    def _numbers(self, numbers: NDArray[np.int64], total: int) -> None:
+        """Checks the numbers of the vectors in a list."""
+        self.require(
+            not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < total), "the number of a vector out of range"
+        )

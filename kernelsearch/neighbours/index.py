@@ -1,11 +1,12 @@
 """Maximum inner product search with FAISS.
 
 Kinds: `flat` compares every vector and is exact; `ivf` searches some of many clusters; `ivf-fp16` and `ivf-sq8` do so with
-coordinates of sixteen and eight bits, in a half and a quarter of the memory; `hnsw` searches a graph. The approximate kinds are
-more accurate for vectors of equal norm, because vectors with a large norm are near to every query. They therefore store each
-vector with one more coordinate, √(M² - |x|²) with M the largest norm: all norms are then M, the inner product with (query, 0)
-does not change, and the nearest vector is the one with the largest inner product (Bachrach et al., "Speeding Up the Xbox
-Recommender System", RecSys 2014).
+coordinates of sixteen and eight bits, in a half and a quarter of the memory; `ivf-pq4` with four bits per pair of coordinates
+(a product quantiser), whose products FAISS looks up in tables that fit into registers; `hnsw` searches a graph. The approximate
+kinds are more accurate for vectors of equal norm, because vectors with a large norm are near to every query. They therefore
+store each vector with one more coordinate, √(M² - |x|²) with M the largest norm: all norms are then M, the inner product with
+(query, 0) does not change, and the nearest vector is the one with the largest inner product (Bachrach et al., "Speeding Up the
+Xbox Recommender System", RecSys 2014).
 """
 
 from __future__ import annotations
@@ -17,23 +18,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.neighbours.faiss_files import check_file
+from kernelsearch.neighbours.faiss_files import QUERY_BY_QUERY, check_file
 
 if TYPE_CHECKING:  # the commands that never search vectors would import scipy for nothing
     from scipy import sparse
 
-#: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
-CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
-#: Those that store rounded coordinates.
-ROUNDED = ("ivf-fp16", "ivf-sq8")
+
+class Storage(NamedTuple):
+    """How a clustered index stores its vectors."""
+
+    name: str  #: FAISS's name for it, with {pairs} for the number of pairs of coordinates
+    multiple: int  #: what the number of coordinates is a multiple of
+    share: int  #: one in so many clusters is searched by default
+    mapped: bool = True  #: whether FAISS maps the vectors of a file instead of reading them
+
+
+#: Kinds of clustered indexes. FAISS decodes coordinates of eight and sixteen bits one by one, six times slower, unless their
+#: number is a multiple of 16. docs/klsa.md shows the recall of several shares for `ivf`. `ivf-pq4` codes vectors, not their
+#: differences from the centres, for which the inner products of FAISS 1.9 are wrong.
+CLUSTERED = {
+    "ivf": Storage("Flat", 1, 6),
+    "ivf-fp16": Storage("SQfp16", 16, 6),
+    "ivf-sq8": Storage("SQ8", 16, 6),
+    "ivf-pq4": Storage("PQ{pairs}x4fs", 2, 5, mapped=False),
+}
+#: Kinds that store rounded coordinates.
+ROUNDED = ("ivf-fp16", "ivf-sq8", "ivf-pq4")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
+#: Values that four bits tell apart.
+FOUR_BITS = 16
+#: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: so many times as many as are wanted, and
+#: so many more. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
+#: (`python -m tools.bench.recall`, docs/reproductions/vectors.md).
+TIMES, MORE = 1.5, 100
 
 #: The environment variable that selects OpenBLAS's kernels.
 CORE = "OPENBLAS_CORETYPE"
@@ -53,9 +77,11 @@ class Neighbours:
 
     def __init__(self, index: Any, kind: str, dims: int, path: Path | None = None) -> None:
         self._index, self.kind, self.dims, self._path = index, kind, dims, path
+        self._total, self._width = int(index.ntotal), int(index.d)
+        self._clusters = int(load_faiss().downcast_index(index).nlist) if kind in CLUSTERED else 0
 
     def __len__(self) -> int:
-        return int(self._index.ntotal)
+        return self._total
 
     @classmethod
     def build(
@@ -82,19 +108,25 @@ class Neighbours:
         if kind == "auto":
             fits = limit is None or limit.holds(4.0 * total * (dims + 1))
             kind = "flat" if total <= FLAT_LIMIT else "ivf" if fits else "ivf-sq8"
-        if kind == "flat":
+        if kind == "flat" or (kind == "ivf-pq4" and total < 2):  # FAISS doesn't find a vector that is all values of four bits
             index = faiss.IndexFlatIP(dims)
             for rows in _dense_blocks(vectors, block):
                 index.add(rows)
-            return cls(index, kind, dims)
+            return cls(index, "flat", dims)
         longest = max((float(np.einsum("ij,ij->i", rows, rows).max()) for rows in _dense_blocks(vectors, block)), default=0.0)
         if kind in CLUSTERED:
+            storage, width = CLUSTERED[kind], _width(kind, dims)
             clusters = clusters or max(1, min(int(4 * math.sqrt(total)), total // 39))
-            width = _width(kind, dims)
-            index = faiss.index_factory(width, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
+            name = f"IVF{clusters},{storage.name.format(pairs=width // 2)}"
+            index = faiss.index_factory(width, name, faiss.METRIC_INNER_PRODUCT)
             index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
-            sample = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
-            index.train(_sample(vectors, np.sort(sample), longest, width, block))
+            index.cp.min_points_per_centroid = 1  # FAISS would print a warning
+            sample = np.sort(np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False))
+            if kind == "ivf-pq4":
+                index.pq.cp.seed, index.pq.cp.min_points_per_centroid = random_state, 1
+                index.implem = QUERY_BY_QUERY
+                sample = np.resize(sample, max(len(sample), FOUR_BITS))  # FAISS refuses fewer vectors than values
+            index.train(_sample(vectors, sample, longest, width, block))
         else:
             index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
@@ -107,9 +139,9 @@ class Neighbours:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw). Only the rows of which
-        `among` (n,) is true are results; None: all. Raises OptionError for `queries` of other than `dims` dimensions,
-        ArtefactError for a damaged file.
+        Row -1 means no result. Kinds of ROUNDED coordinates round the products, too. `effort` is the number of clusters to
+        search (ivf) or efSearch (hnsw). Only the rows of which `among` (n,) is true are results; None: all. Raises OptionError
+        for `queries` of other than `dims` dimensions, ArtefactError for a damaged file.
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -124,10 +156,9 @@ class Neighbours:
         if self.kind == "flat":
             scores, neighbours = self._index.search(rows, k, params=faiss.SearchParameters(sel=selector))
             return neighbours, scores
-        rows = np.hstack([rows, np.zeros((len(rows), self._index.d - self.dims), dtype=np.float32)])
+        rows = np.hstack([rows, np.zeros((len(rows), self._width - self.dims), dtype=np.float32)])
         if self.kind in CLUSTERED:
-            index = faiss.downcast_index(self._index)
-            probes = min(effort or default_probes(index.nlist), index.nlist)
+            probes = min(effort or default_probes(self._clusters, self.kind), self._clusters)
             parameters: Any = faiss.SearchParametersIVF(nprobe=probes, sel=selector)
         else:
             parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64), sel=selector)
@@ -146,12 +177,12 @@ class Neighbours:
 
     @classmethod
     def load(cls, path: Path, kind: str, *, rows: int | None = None, dims: int | None = None) -> Neighbours:
-        """Reads the index of this `kind` saved as `path`; its vectors are memory-mapped where FAISS supports it (ivf).
+        """Reads the index of this `kind` saved as `path`; its vectors are memory-mapped where FAISS supports it.
 
-        `dims` must be given for `ivf-fp16` and `ivf-sq8`, whose files hold more coordinates. Those of earlier versions don't.
+        `dims` must be given for kinds of rounded coordinates, whose files hold more of them. Those of earlier versions don't.
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
-        index = read_faiss(path, mapped=kind in CLUSTERED)
+        index = read_faiss(path, mapped=kind in CLUSTERED and CLUSTERED[kind].mapped)
         stored = index.d - (kind != "flat")
         if dims is not None and index.d == _width(kind, dims):
             stored = dims
@@ -185,9 +216,14 @@ def check_row_numbers(numbers: NDArray[np.int64], rows: int, path: Path | None) 
         raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")
 
 
-def default_probes(clusters: int) -> int:
-    """Returns the default number of clusters to search, one in six: docs/klsa.md shows the recall of several choices."""
-    return max(8, clusters // 6)
+def default_probes(clusters: int, kind: str) -> int:
+    """Returns the default number of clusters to search in an index of this `kind` with so many `clusters`."""
+    return max(8, clusters // CLUSTERED[kind].share)
+
+
+def looked_for(count: int, kind: str) -> int:
+    """How many vectors to look for in an index of this `kind` so that the `count` nearest are among them if any search can."""
+    return math.ceil(TIMES * count) + MORE if kind == "ivf-pq4" else count
 
 
 def load_faiss() -> Any:
@@ -237,11 +273,9 @@ def _dense_blocks(vectors: Vectors, size: int) -> Iterator[NDArray[np.float32]]:
 
 
 def _width(kind: str, dims: int) -> int:
-    """The coordinates that an approximate index of this `kind` stores per vector of `dims` dimensions.
-
-    FAISS decodes coordinates of eight and sixteen bits one by one, six times slower, unless their number is a multiple of 16.
-    """
-    return -(-(dims + 1) // 16) * 16 if kind in ROUNDED else dims + 1
+    """The coordinates that an approximate index of this `kind` stores per vector of `dims` dimensions."""
+    multiple = CLUSTERED[kind].multiple if kind in CLUSTERED else 1
+    return -(-(dims + 1) // multiple) * multiple
 
 
 def _sample(vectors: Vectors, rows: NDArray[np.int64], longest: float, width: int, block: int) -> NDArray[np.float32]:

@@ -234,6 +234,9 @@ class FaissReader(VectorReader):
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
         faiss = load_faiss()
         inverted = faiss.try_extract_index_ivf(self.index)
+        kind = type(faiss.downcast_index(self.index))
+        if issubclass(kind, faiss.IndexIVFFastScan):  # FAISS 1.9 ends the process when it is asked for them
+            raise InputError(f"{self.path / 'index'}: {kind.__name__} is not read; convert it to a flat index")
         if inverted is not None:
             # Also checks that the numbers of the vectors in the lists are in range.
             with report_damage(self.path / "index", "FAISS index", RuntimeError, MemoryError):
@@ -241,9 +244,8 @@ class FaissReader(VectorReader):
         try:
             self.index.reconstruct(0)  # the call for many rows ends the process where this one raises
         except RuntimeError as problem:
-            kind = type(faiss.downcast_index(self.index)).__name__
             reason = str(problem).splitlines()[-1][-80:]
-            raise InputError(f"{self.path / 'index'}: {kind} doesn't give its vectors back ({reason})") from None
+            raise InputError(f"{self.path / 'index'}: {kind.__name__} doesn't give its vectors back ({reason})") from None
         size = max(1, block // (4 * self.index.d))
         for start in range(0, len(self.ids), size):
             ids = self.ids[start : start + size]

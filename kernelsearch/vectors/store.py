@@ -21,7 +21,7 @@ from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.neighbours.codes import Codes, usable
-from kernelsearch.neighbours.index import FLAT_LIMIT, ROUNDED
+from kernelsearch.neighbours.index import FLAT_LIMIT, ROUNDED, looked_for
 from kernelsearch.vectors import nearness
 from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.readers import BLOCK, VectorReader
@@ -118,16 +118,23 @@ class DocumentVectors:
         queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
         if self._codes is not None:
             return list(self._codes.search(queries, count, self._products, among=among))
+        if self.saved_kind in ROUNDED:
+            rows, _ = self.neighbours.search(queries, looked_for(count, self.saved_kind), effort=effort, among=among)
+            return [self._best(query, near[near >= 0], count) for query, near in zip(queries, rows, strict=True)]
         rows, products = self.neighbours.search(queries, count, effort=effort, among=among)
-        if self.saved_kind in ROUNDED:  # the coordinates, and so the products and their order
-            products = np.stack([self._products(query, near) for query, near in zip(queries, np.maximum(rows, 0), strict=True)])
-            products[rows < 0] = -np.inf
-            order = np.argsort(-products, axis=1, kind="stable")
-            rows, products = np.take_along_axis(rows, order, axis=1), np.take_along_axis(products, order, axis=1)
         return [
             (numbers[numbers >= 0].astype(np.int32), values[numbers >= 0])
             for numbers, values in zip(rows, products, strict=True)
         ]
+
+    def _best(
+        self, vector: NDArray[np.float32], rows: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The `count` of `rows` with the largest exact products with `vector`, best first, and these; equal ones in order."""
+        docs = rows.astype(np.int32)
+        products = self._products(vector, docs)
+        order = np.argsort(-products, kind="stable")[:count]
+        return docs[order], products[order]
 
     @cached_property
     def _complete(self) -> bool:
@@ -318,8 +325,8 @@ def finish(partial: Path, present: NDArray[np.bool_], neighbours: str, limit: Me
     written.
     """
     matrix = np.load(partial / "matrix.npy", mmap_mode="r")
-    if neighbours == "auto":  # the exact products of what is found are computed anyway, so eight bits suffice to find it
-        neighbours = "flat" if len(matrix) <= FLAT_LIMIT else "ivf-sq8"
+    if neighbours == "auto":  # the exact products of what is found are computed anyway, so a few bits suffice to find it
+        neighbours = "flat" if len(matrix) <= FLAT_LIMIT else "ivf-pq4"
     for name, array in {"present": present, **Nearness.measure(matrix, present).arrays()}.items():
         artefacts.write_array(partial / f"{name}.npy", array)
     if neighbours == "flat":

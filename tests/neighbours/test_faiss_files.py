@@ -8,7 +8,7 @@ import pytest
 from kernelsearch.core.errors import InputError
 from kernelsearch.neighbours.faiss_files import check_file
 
-KINDS = ["Flat", "SQ8", "SQfp16", "PQ2x4np", "HNSW4,Flat", "HNSW4,SQ8", "IVF2,Flat", "IVF2,SQ8", "IVF60,Flat"]
+KINDS = ["Flat", "SQ8", "SQfp16", "PQ2x4np", "HNSW4,Flat", "HNSW4,SQ8", "IVF2,Flat", "IVF2,SQ8", "IVF60,Flat", "IVF2,PQ3x4fs"]
 VECTORS = np.random.default_rng(3).normal(size=(60, 6)).astype(np.float32)
 
 
@@ -56,6 +56,14 @@ def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
         ("PQ2x4np", struct.pack("<QQQ", 6, 2, 4), struct.pack("<QQQ", 6, 4, 4), "a product quantiser of other vectors"),
         ("IVF2,Flat", struct.pack("<QQ", 2, 1), struct.pack("<QQ", 3, 1), "centroids of other lists"),
         ("IVF2,Flat", b"ilar" + struct.pack("<QQ", 2, 24), b"ilar" + struct.pack("<QQ", 2, 25), "lists of another kind"),
+        ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 3, 32, 4), "codes of another size"),
+        ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 2, 64, 4), "codes in another order"),
+        ("IVF2,PQ3x4fs", struct.pack("<QiQ", 2, 32, 4), struct.pack("<QiQ", 2, 32, 6), "codes in another order"),
+        ("IVF2,PQ3x4fs", struct.pack("<QiQi", 2, 32, 4, 0), struct.pack("<QiQi", 2, 32, 4, 7), "a search of another kind"),
+        ("IVF2,PQ3x4fs", struct.pack("<QQQ", 6, 3, 4), struct.pack("<QQQ", 6, 3, 8), "a product quantiser of other vectors"),
+        ("IVF2,PQ3x4fs", b"ilbl" + struct.pack("<Q", 2), b"ilbl" + struct.pack("<Q", 3), "lists of another kind"),
+        ("IVF2,PQ3x4fs", struct.pack("<QQ", 32, 64), struct.pack("<QQ", 32, 32), "lists of another kind"),
+        ("IVF2,PQ3x4fs", struct.pack("<iq", 6, 60), struct.pack("<iq", 6, 61), "lists that don't hold 61 vectors"),
     ],
 )  # fmt: skip
 def test_sizes_that_do_not_fit_are_refused(kind, old, new, reason, tmp_path):
@@ -66,10 +74,11 @@ def test_sizes_that_do_not_fit_are_refused(kind, old, new, reason, tmp_path):
 
 
 @pytest.mark.parametrize("number", [60, -1, 2**62])
-def test_numbers_in_inverted_lists_out_of_range_are_refused(number, tmp_path):
+@pytest.mark.parametrize("kind", ["IVF1,Flat", "IVF1,PQ3x4fs"])
+def test_numbers_in_inverted_lists_out_of_range_are_refused(kind, number, tmp_path):
     import faiss
 
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(6), 6, 1)
+    index = faiss.index_factory(6, kind)
     index.train(VECTORS)
     index.add_with_ids(VECTORS[:3], np.array([0, number, 2]))
     faiss.write_index(index, str(tmp_path / "index"))

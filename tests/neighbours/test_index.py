@@ -11,7 +11,7 @@ from scipy import sparse
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.neighbours import index as index_module
-from kernelsearch.neighbours.index import CORE, _has_avx512, load_faiss
+from kernelsearch.neighbours.index import CORE, _has_avx512, load_faiss, looked_for
 from tests.conftest import ROOT
 
 
@@ -58,9 +58,11 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
     assert scores[filled] == pytest.approx(products[filled], rel=1e-3, abs=1e-2)
 
 
-@pytest.mark.parametrize(("kind", "least", "error"), [("ivf-fp16", 0.99, 0.001), ("ivf-sq8", 0.95, 0.02)])
+@pytest.mark.parametrize(
+    ("kind", "least", "error"), [("ivf-fp16", 0.99, 0.001), ("ivf-sq8", 0.95, 0.02), ("ivf-pq4", 0.7, 0.2)]
+)
 def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path):
-    """With all clusters searched, the only error is the rounding of coordinates to sixteen and eight bits."""
+    """With all clusters searched, the only error is the rounding of coordinates to sixteen, eight and two bits."""
     built, full = (Neighbours.build(vectors, name, clusters=30) for name in (kind, "ivf"))
     rows, scores = built.search(queries, 50, effort=30)
     assert recall(rows, best(vectors, queries, 50)[0]) > least
@@ -69,6 +71,29 @@ def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least
     for neighbours, name in ((built, "small"), (full, "large")):
         neighbours.save(tmp_path / name)
     assert (tmp_path / "small").stat().st_size < 0.7 * (tmp_path / "large").stat().st_size
+
+
+@pytest.mark.parametrize(("count", "expected"), [(10, 115), (300, 550), (501, 852)])
+def test_four_bits_look_for_more_vectors_than_are_wanted(count, expected):
+    assert looked_for(count, "ivf-pq4") == expected and looked_for(count, "ivf-sq8") == count
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 60])
+def test_four_bits_for_few_vectors(vectors, count, capfd):
+    """FAISS needs sixteen vectors to choose sixteen values, and warns of few."""
+    built = Neighbours.build(vectors[:count], "ivf-pq4")
+    assert set(built.search(vectors[:5], count)[0].ravel().tolist()) == set(range(count))
+    assert capfd.readouterr().err == ""
+
+
+def test_four_bits_and_exact_products_find_as_much_as_eight_bits(vectors, queries):
+    expected, found = best(vectors, queries, 100)[0], {}
+    for kind in ("ivf-sq8", "ivf-pq4"):
+        rows = Neighbours.build(vectors, kind).search(queries, looked_for(100, kind))[0]
+        products = np.where(rows >= 0, np.take_along_axis(queries @ vectors.T, np.maximum(rows, 0), axis=1), -np.inf)
+        order = np.argsort(-products, axis=1)[:, :100]
+        found[kind] = recall(np.take_along_axis(rows, order, axis=1), expected)
+    assert found["ivf-pq4"] >= found["ivf-sq8"] > 0.8
 
 
 def test_ivf_with_every_cluster_is_exact(vectors, queries):
@@ -94,11 +119,11 @@ def test_sparse_vectors_are_the_same_as_dense_ones(vectors, queries):
     assert np.array_equal(dense[0], packed[0])
 
 
-@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+@pytest.mark.parametrize("kind", ["flat", "ivf", "ivf-pq4", "hnsw"])
 def test_round_trip(vectors, queries, kind, tmp_path):
     built = Neighbours.build(vectors[:1000], kind)
     built.save(tmp_path / "n.faiss")
-    loaded = Neighbours.load(tmp_path / "n.faiss", kind)
+    loaded = Neighbours.load(tmp_path / "n.faiss", kind, rows=1000, dims=24)
     assert len(loaded) == 1000 and loaded.dims == 24
     for result, expected in zip(built.search(queries, 7), loaded.search(queries, 7), strict=True):
         assert np.array_equal(result, expected)
@@ -138,7 +163,7 @@ def test_asking_for_more_than_there_is(vectors, queries):
 
 
 def test_refusals(vectors, queries, tmp_path):
-    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, ivf-fp16, ivf-sq8, hnsw"):
+    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, ivf-fp16, ivf-sq8, ivf-pq4, hnsw"):
         Neighbours.build(vectors, "tree")
     with pytest.raises(OptionError, match="3 dimensions, the index 24"):
         Neighbours.build(vectors).search(queries[:, :3], 5)

@@ -273,6 +273,12 @@ def test_files_that_are_no_vectors_are_refused(index, table, tmp_path):
     assert "1 ids for the 5 vectors" in _refused(index, path)
 
 
+def test_a_faiss_index_that_may_not_give_its_vectors_back_is_refused(index, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    path, _ = _faiss("IVF1,PQ2x4fs")(tmp_path, [f"d{number}" for number in range(20)], vectors)
+    assert "index: IndexIVFPQFastScan is not read; convert it to a flat index" in _refused(index, path)
+
+
 def test_a_faiss_index_of_an_unknown_kind_is_refused(index, table, tmp_path):
     import faiss
 
@@ -346,7 +352,7 @@ def test_memory_stays_bounded_while_a_large_file_is_imported(index, tmp_path):
     assert int(done.stdout) < 150_000  # kilobytes
 
 
-@pytest.mark.parametrize("kind", ["ivf", "hnsw", "ivf-sq8"])
+@pytest.mark.parametrize("kind", ["ivf", "hnsw", "ivf-sq8", "ivf-pq4"])
 def test_nearest_documents_through_every_kind_of_index(index, tmp_path, kind):
     """With six documents every kind looks at all of them, so each gives the exact order."""
     vectors = np.random.default_rng(3).standard_normal((5, 8)).astype(np.float32)
@@ -373,7 +379,7 @@ def test_the_limit_chooses_smaller_blocks(index, table, tmp_path):
     assert done.vectors == 5
 
 
-@pytest.mark.parametrize("kind", ["flat", "ivf", "ivf-fp16", "ivf-sq8", "hnsw"])
+@pytest.mark.parametrize("kind", ["flat", "ivf", "ivf-fp16", "ivf-sq8", "ivf-pq4", "hnsw"])
 def test_documents_without_a_vector_take_no_place_among_the_nearest(index, tmp_path, kind):
     # Their stored row is zero, and its product with the query larger than all others.
     ids, vectors = ["d5", "d1", "d3", "d2"], np.array([[-1.0, 0], [-3, 0], [-2, 0], [-4, 0]])

@@ -14,11 +14,9 @@
 #include "_columns.h"
 
 enum { BOUNDED_COLUMNS = 16 }; /* longer queries would need large tables for long texts */
-/* More of them take longer to estimate than to compute, where they share what they have in common. */
-enum { ESTIMATED_COLUMNS = 4 };
 /* The logarithm of a smaller number is not estimated: it may be that of a difference that has lost all its digits. */
 static const double LEAST_ESTIMATED = 1e-6;
-/* More than the rounding errors of bounds and estimates; ten times as much lets hardly more columns be computed. */
+/* More than the rounding errors of bounds and estimates; a fifth of it lets hardly fewer columns be computed. */
 static const double SLACK = 1e-4;
 /* The least mass of all other words where a plane touches psi: slopes stay so small that their rounding errors do. */
 static const double LEAST_OTHER = 0.05;
@@ -67,7 +65,7 @@ static int bounds_prepare(
 {
     const int64_t rows = level->rows, columns = level->columns, slots = level->slots, cells = filled_up(rows);
     int failed = 0;
-    bounds->estimated = level->divergence == KULLBACK_LEIBLER || columns <= ESTIMATED_COLUMNS;
+    bounds->estimated = 1;
     bounds->cells = cells;
     bounds->width = filled_up(2 * half + 1);
     failed |= sized((void **)&bounds->blocks, slots + 1, sizeof(int32_t));

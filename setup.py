@@ -10,7 +10,7 @@ setup(
         Extension(
             "kernelsearch.core._loops",
             sources=[f"kernelsearch/core/{name}.c" for name in ("_loops", "_postings", "_runs", "_vectors")],
-            depends=["kernelsearch/core/_loops.h"],
+            depends=[f"kernelsearch/core/{name}.h" for name in ("_best_window", "_columns", "_loops")],
             # No contraction to fused operations and no reordering of sums: results are the same on every processor.
             extra_compile_args=["-std=c99", "-O3", "-ffp-contract=off", "-fno-trapping-math"],
             optional=True,

@@ -98,6 +98,35 @@ def test_the_best_window_where_nothing_is_left_for_other_words(monkeypatch, dive
 
 
 @built
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+@pytest.mark.parametrize(("query_length", "step"), [(1, 0), (12, 0), (12, 3), (20, 2)])
+def test_the_best_window_among_many(monkeypatch, divergence, query_length, step):
+    """Bounds and estimates leave out most windows of long texts, some of which are nearly as good as the best one."""
+    rng = np.random.default_rng(query_length + step)
+    scales = (Scale(4, 0.7),)
+    rows, _ = make(7, 400, query_length, scales, limit=250)
+    words = np.concatenate([rows.words[:30], rng.integers(0, 400, 60)])
+    texts = ranges([rng.choice(words, size).tolist() for size in rng.integers(200, 500, 25)])
+    matcher = Matcher(scales, "max", divergence, step=step)
+    expected = by_numpy(monkeypatch, matcher, rows, texts)
+    np.testing.assert_allclose(matcher.scores_of_words(rows, texts), expected, rtol=1e-11, atol=1e-12)
+
+
+@built
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+def test_the_best_window_where_background_is_below_single_precision(monkeypatch, divergence):
+    """Logarithms of such numbers can't be estimated."""
+    rng = np.random.default_rng(5)
+    graph, matcher = random_graph(60, 5), Matcher((Scale(4, 0.7),), "max", divergence)
+    background = rng.dirichlet(np.ones(60))
+    background[::2] = 1e-60
+    rows = QueryRows(graph, np.array([3, 8, 20]), np.ones(3), background, matcher.scales, eta=0.1, limit=40)
+    texts = ranges([rng.integers(0, 60, size).tolist() for size in rng.integers(20, 200, 30)])
+    expected = by_numpy(monkeypatch, matcher, rows, texts)
+    np.testing.assert_allclose(matcher.scores_of_words(rows, texts), expected, rtol=1e-9)
+
+
+@built
 def test_no_texts_and_none_but_empty_ones(monkeypatch):
     matcher = Matcher((Scale(4, 0.7), Scale(INF, 0.7)))
     for sizes in ((), (0,), (0, 0)):

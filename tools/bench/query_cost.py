@@ -1,6 +1,6 @@
 """CPU time per query of each way to search, as a ratio to BM25 in the same round of one warm process.
 
-    python -m tools.bench.query_cost --index indexes/scifact --topics topics.tsv [--rounds 5] [--queries 60] [--only auto mslm]
+    python -m tools.bench.query_cost --index indexes/scifact --topics topics.tsv [--rounds 5] [--queries 80] [--only auto mslm]
 
 Queries are answered one by one, analysis included. Systems take turns within a round, so that a busy machine slows them all
 alike; processor time is that of the whole process, Java included. The table has the median of the ratios over rounds, the
@@ -41,8 +41,8 @@ def main() -> None:
     parser.add_argument("--topics", required=True, help="file of topics")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
     parser.add_argument("--warm-up", type=int, default=3, help="rounds that aren't counted; Java compiles meanwhile")
-    # More queries than a fusion caches tables of, or the second round would measure the cache.
-    parser.add_argument("--queries", type=int, default=60, help="number of topics, from the first on")
+    # More queries than a fusion caches tables or votes of, or the second round would measure the cache.
+    parser.add_argument("--queries", type=int, default=80, help="number of topics, from the first on")
     parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
     parser.add_argument("--only", nargs="+", help="only systems whose name has one of these words in it")
     arguments = parser.parse_args()

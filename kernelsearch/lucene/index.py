@@ -270,15 +270,21 @@ class LuceneIndex:
         with self._lock:
             searcher = self._searchers.get(model)
             if searcher is None:
-                searcher = self._bridge.searcher(self._reader, similarity(model))
+                searcher = self._bridge.searcher(self._reader, _similarity(model))
                 if len(self._searchers) >= MAX_SEARCHERS:
                     del self._searchers[next(iter(self._searchers))]
                 self._searchers[model] = searcher
             return searcher
 
 
+@jvm.calls_java
 def similarity(model: Model | BM25WithoutIdf) -> Any:
-    """Returns the Lucene Similarity (Java) of a ranking model. The caller is decorated with `jvm.calls_java`."""
+    """Returns the Lucene Similarity (Java) of a ranking model."""
+    return _similarity(model)
+
+
+def _similarity(model: Model | BM25WithoutIdf) -> Any:
+    """The same, for callers that `calls_java` decorates."""
     from jnius import autoclass
 
     return autoclass(model.java_class)(*astuple(model))

@@ -96,6 +96,15 @@ print(quick in usual, quick in few, few.index(quick) < few.index("-XX:TieredStop
     assert done.stdout.split() == ["False", "True", "True"], done.stderr
 
 
+def test_the_similarity_of_a_searcher_that_has_not_searched_starts_java(tiny_path):
+    code = f"""
+from kernelsearch.integrations.pyserini import KernelSearcher
+print(KernelSearcher({str(tiny_path)!r}).get_similarity().toString())
+"""
+    done = python(code)
+    assert done.stdout.strip() == "BM25(k1=0.9,b=0.4)", done.stderr
+
+
 def test_an_index_that_is_searched_a_few_times_is_compiled_quickly(tiny_path):
     code = f"""
 from kernelsearch.api.index import Index

@@ -11,6 +11,7 @@ from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.encoders import Encoder
+from kernelsearch.neighbours import KINDS
 from kernelsearch.vectors import store
 from kernelsearch.vectors.encoding import encode_documents
 from kernelsearch.vectors.readers import VectorReader
@@ -29,11 +30,7 @@ class AddVectorsSettings(Settings):
         f"or {store.MAX_TOKENS}. Vectors of documents that are longer on average get a lower weight in auto",
         low=0,
     )
-    neighbours: str = option(
-        "auto",
-        "FAISS index for retrieval; auto goes by size",
-        choices=("auto", "flat", "ivf", "ivf-fp16", "ivf-sq8", "ivf-pq4", "hnsw"),
-    )
+    neighbours: str = option("auto", "FAISS index for retrieval; auto goes by size", choices=KINDS)
     memory_limit: str | None = option(
         None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"
     )

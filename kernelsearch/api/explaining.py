@@ -12,8 +12,7 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import earlier_ranks
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import ranking_models
-from kernelsearch.kernels.ranking_models import first_stage_term_scores
+from kernelsearch.kernels.ranking_models import first_stage_term_scores, idf
 from kernelsearch.lucene.models import BM25Model, DirichletModel
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.explanations import Contribution, Explanation
@@ -135,7 +134,7 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
         df = int(forward.df[number]) if number >= 0 else 0
         detail = f"tf {frequency}, in {df} of {documents} documents"
         if isinstance(model, BM25Model) and df:
-            detail += f", idf {float(ranking_models.idf(df, documents)):.4f}"
+            detail += f", idf {float(idf(df, documents)):.4f}"
         detail += f", length {length:g} (average {average:.1f})" if frequency else ""
         detail += f", weight {weight:.4g}" if weight != 1 else ""
         contributions.append(Contribution(term, float(value), detail))

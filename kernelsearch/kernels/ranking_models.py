@@ -181,12 +181,10 @@ def dirichlet_scores(
 
     The parameters are the same.
     """
-    numbers, weight = known_terms(terms, weights)
-    rows, columns, frequencies = index.occurrences(docs, numbers)
-    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    rows, frequency, collection, weight = _occurrences(index, terms, weights, docs)
     shift = np.log(mu / (np.asarray(index.norm_lengths[docs], dtype=np.float64) + mu))
-    raw = np.log(1.0 + frequencies / (mu * collection)[columns]) + shift[rows]
-    return np.asarray(np.bincount(rows, weight[columns] * np.maximum(raw, 0.0), len(docs)), dtype=np.float64)
+    raw = np.log(1.0 + frequency / (mu * collection)) + shift[rows]
+    return np.asarray(np.bincount(rows, weight * np.maximum(raw, 0.0), len(docs)), dtype=np.float64)
 
 
 def jelinek_mercer_scores(
@@ -196,12 +194,20 @@ def jelinek_mercer_scores(
 
     The parameters are the same.
     """
-    numbers, weight = known_terms(terms, weights)
-    rows, columns, frequencies = index.occurrences(docs, numbers)
-    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    rows, frequency, collection, weight = _occurrences(index, terms, weights, docs)
     lengths = np.maximum(np.asarray(index.norm_lengths[docs], dtype=np.float64), 1.0)
-    parts = np.log(1.0 + (1.0 - lam) * (frequencies / lengths[rows]) / (lam * collection)[columns])
-    return np.asarray(np.bincount(rows, weight[columns] * parts, len(docs)), dtype=np.float64)
+    parts = np.log(1.0 + (1.0 - lam) * (frequency / lengths[rows]) / (lam * collection))
+    return np.asarray(np.bincount(rows, weight * parts, len(docs)), dtype=np.float64)
+
+
+def _occurrences(
+    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.floating], NDArray[np.float64]]:
+    """Per occurrence of a term in a document its place in `docs`, tf, p(w|C) and the weight of the term, (occurrences,)."""
+    numbers, weight = known_terms(terms, weights)
+    rows, columns, frequency = index.occurrences(docs, numbers)
+    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    return rows, frequency, collection[columns], weight[columns]
 
 
 def _counts(

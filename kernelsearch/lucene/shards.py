@@ -27,7 +27,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -63,12 +63,16 @@ class Shards:
     folders: tuple[Path, ...]  #: the folders that were named; `find_shards(folders)` is the same collection
     paths: tuple[Path, ...]  #: the Lucene indexes
     chosen_artefacts: Path | None = None  #: the folder for artefacts, where it was set explicitly
-    home: Path = field(init=False)  #: the (first) folder that was named
-    name: str = field(init=False)  #: the collection's name in messages
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "home", self.folders[0])
-        object.__setattr__(self, "name", " + ".join(map(str, self.folders)))
+    @cached_property
+    def home(self) -> Path:
+        """The (first) folder that was named."""
+        return self.folders[0]
+
+    @cached_property
+    def name(self) -> str:
+        """The collection's name in messages."""
+        return " + ".join(map(str, self.folders))
 
     @property
     def sharded(self) -> bool:

@@ -50,7 +50,7 @@ CLUSTERED = {
     "ivf-pq4": Storage("PQ{pairs}x4fs", 2, 5, mapped=False),
 }
 #: Kinds that store rounded coordinates.
-ROUNDED = ("ivf-fp16", "ivf-sq8", "ivf-pq4")
+ROUNDED = tuple(kind for kind, storage in CLUSTERED.items() if storage.name != "Flat")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 #: Values that four bits tell apart.
 FOUR_BITS = 16

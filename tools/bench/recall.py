@@ -10,7 +10,6 @@ the order of exact inner products. Queries are searched one by one; the time has
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.tables import text_table
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.neighbours.index import load_faiss, looked_for
+from tools.bench.quantisers import build, recall
 from tools.bench.speed.collection import unit_vectors
 
 DEPTHS = (100, 500, 1000)
@@ -34,23 +34,17 @@ def read(files: list[Path]) -> np.ndarray:
 
 def measure(kind: str, documents: np.ndarray, queries: np.ndarray, nearest: np.ndarray) -> tuple[str, ...]:
     """The row of the table for an index of this `kind`; `nearest` (queries, documents) are the true ones, best first."""
-    began = time.process_time()
-    built = Neighbours.build(documents, kind)
-    building = time.process_time() - began
+    built, building, size = build(kind, documents)
     recalls, spent = [], 0.0
     for depth in DEPTHS:
-        more, hits = looked_for(depth, kind), 0
-        for query, best in zip(queries, nearest, strict=True):
+        found, more = [], looked_for(depth, kind)
+        for query in queries:
             began = time.process_time()
             rows = built.search(query[None], more)[0][0]
             spent += (time.process_time() - began) * (depth == DEPTHS[-1])
             rows = rows[rows >= 0]
-            rows = rows[np.argsort(-(documents[rows].astype(np.float32) @ query), kind="stable")][:depth]
-            hits += len(np.intersect1d(rows, best[:depth]))
-        recalls.append(f"{hits / (depth * len(queries)):.4f}")
-    with tempfile.TemporaryDirectory() as folder:
-        built.save(Path(folder) / kind)
-        size = (Path(folder) / kind).stat().st_size / len(documents)
+            found.append(rows[np.argsort(-(documents[rows].astype(np.float32) @ query), kind="stable")][:depth])
+        recalls.append(f"{recall(found, nearest[:, :depth]):.4f}")
     return kind, *recalls, f"{1000 * spent / len(queries):.2f}", f"{size:.0f}", f"{building:.1f}"
 
 

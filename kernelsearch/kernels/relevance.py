@@ -1,7 +1,8 @@
 """Relevance models: the words of feedback documents, each document weighted by its score.
 
-Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d). All functions
-except one work on a few feedback documents of a forward index and never use the whole vocabulary.
+Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d), with the weights
+p(d|q) of `ranking_models`. All functions except one work on a few feedback documents of a forward index and never use the whole
+vocabulary.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
 from kernelsearch.forward import ForwardIndex
-
-WEIGHTINGS = ("softmax", "score", "uniform")
 
 Floats = NDArray[np.float64]
 
@@ -24,69 +22,6 @@ class Words(NamedTuple):
 
     terms: NDArray[np.int64]
     p: Floats
-
-
-def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temperature: float = 5.0) -> Floats:
-    """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
-
-    Of equal scores the earlier ones are better. Documents that a list doesn't hold are marked -inf. A row that holds none gets
-    zeros. `weighting` `softmax` is
-    exp(score / temperature), `score` is proportional to the score as in Anserini, `uniform` counts them all the same. Raises
-    OptionError for another.
-    """
-    if weighting not in WEIGHTINGS:
-        raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
-    scores = np.atleast_2d(scores)
-    docs = min(docs, scores.shape[1])
-    # Of equal scores at the cut the earlier documents are taken, as in the list itself, on every processor.
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :docs] if docs < scores.shape[1] else np.arange(docs)[None, :]
-    top = np.take_along_axis(scores, np.broadcast_to(best, (len(scores), docs)), axis=1)
-    held = np.isfinite(top)
-    if weighting == "softmax":
-        highest = np.where(held.any(axis=1), np.max(top, axis=1, initial=-np.inf), 0.0)
-        raw = np.where(held, np.exp((np.where(held, top, 0.0) - highest[:, None]) / temperature), 0.0)
-    elif weighting == "score":
-        raw = np.where(held, np.maximum(top, 0.0), 0.0)
-    else:
-        raw = held.astype(np.float64)
-    total = raw.sum(axis=1, keepdims=True)
-    out = np.zeros(scores.shape)
-    np.put_along_axis(
-        out, np.broadcast_to(best, top.shape), np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1
-    )
-    return out
-
-
-#: Documents of a posterior, and its sharpness: chosen by leaving one collection out, see docs/reproductions/auto.md.
-POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS = 20, 5.0
-
-
-def posterior_weights(
-    scores: NDArray[np.floating], docs: int = POSTERIOR_DOCUMENTS, sharpness: float = POSTERIOR_SHARPNESS
-) -> Floats:
-    """p(d|q) of the first `docs` documents of a ranked list: exp(sharpness · s/s₁), normalised, shape (at most docs,).
-
-    A probability that is proportional to the score, as Anserini's RM3 has it, trusts ten documents about equally, whether they
-    score alike or the first one scores twice as much as the second. Here a document that scores alone at the top keeps
-    nearly all the weight, so that a query for one known document is expanded from that document, and a query for which many
-    documents score alike from all of them. Scores are taken relative to the best one, s₁, which makes the weights independent
-    of the query's length. Where a list has negative scores, its lowest score takes the place of 0.
-
-    `scores` are in descending order.
-    """
-    top = np.asarray(scores[:docs], dtype=np.float64)
-    if not len(top):
-        return top
-    floor = min(0.0, float(scores[-1]))
-    height = float(top[0]) - floor
-    raw = np.exp(sharpness * ((top - floor) / height - 1.0)) if height > 0 else np.ones(len(top))
-    return np.asarray(raw / raw.sum())
-
-
-def effective_documents(weights: Floats) -> float:
-    """How many documents weights amount to: the exponential of their entropy, 1 for a single document, n for n equal ones."""
-    positive = weights[weights > 0]
-    return float(np.exp(-np.sum(positive * np.log(positive))))
 
 
 def usable_words(index: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:

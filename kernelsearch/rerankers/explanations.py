@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.kernels.relevance import effective_documents
+from kernelsearch.kernels.ranking_models import effective_documents
 
 #: Feedback documents that the text of an explanation lists.
 SHOWN_NEIGHBOURS = 5

@@ -3,26 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels import relevance
-
-
-def test_document_weights_of_the_best_documents():
-    scores = np.array([[4.0, 2.0, 3.0], [1.0, -np.inf, 1.0], [-np.inf] * 3])
-    by_score = relevance.document_weights(scores, 2, "score")
-    np.testing.assert_allclose(by_score, [[4 / 7, 0, 3 / 7], [0.5, 0, 0.5], [0, 0, 0]])
-    soft = relevance.document_weights(scores, 2, "softmax", temperature=0.5)
-    np.testing.assert_allclose(soft[0], [1 / (1 + np.exp(-2)), 0, np.exp(-2) / (1 + np.exp(-2))])
-    np.testing.assert_allclose(relevance.document_weights(scores, 3, "uniform"), [[1 / 3] * 3, [0.5, 0, 0.5], [0, 0, 0]])
-
-
-def test_softmax_weights_survive_large_scores():
-    np.testing.assert_allclose(relevance.document_weights(np.array([[5000.0, 5000.0]]), 2), [[0.5, 0.5]])
-
-
-def test_unknown_weighting_is_refused():
-    with pytest.raises(OptionError, match="'rank' is not one of softmax, score, uniform"):
-        relevance.document_weights(np.ones((1, 2)), 1, "rank")
 
 
 def test_usable_words(tiny):
@@ -63,53 +44,6 @@ def test_models_without_documents_are_the_collection(tiny):
     np.testing.assert_allclose(models[1], collection)
     np.testing.assert_allclose(models[0], 0.9 * np.array([2 / index.lengths[docs[0]], 0]) + 0.1 * collection)
     assert frequencies.tolist() == [[2, 0], [0, 2]]
-
-
-def test_posterior_weights_fall_with_the_score_relative_to_the_best():
-    weights = relevance.posterior_weights(np.array([10.0, 8.0, 5.0, 0.0]), docs=3, sharpness=5)
-    assert weights == pytest.approx(np.exp([0, -1, -2.5]) / np.exp([0, -1, -2.5]).sum())
-    for scale in (2.0, 0.01):
-        assert relevance.posterior_weights(scale * np.array([10.0, 8.0, 5.0]), 3, 5) == pytest.approx(weights)
-    assert relevance.posterior_weights(np.array([10.0, 8.0]), sharpness=0) == pytest.approx([0.5, 0.5])
-
-
-def test_posterior_weights_of_odd_lists():
-    assert len(relevance.posterior_weights(np.zeros(0))) == 0
-    assert relevance.posterior_weights(np.zeros(4)) == pytest.approx(np.full(4, 0.25))
-    # Log probabilities: the lowest score of the list takes the place of 0.
-    assert relevance.posterior_weights(np.array([-2.0, -3.0, -4.0]), 2, 1) == pytest.approx(
-        np.exp([1, 0.5]) / np.exp([1, 0.5]).sum()
-    )
-
-
-def test_effective_documents_count_weights():
-    assert relevance.effective_documents(np.array([1.0, 0.0])) == pytest.approx(1)
-    assert relevance.effective_documents(np.full(8, 1 / 8)) == pytest.approx(8)
-
-
-def test_posterior_of_negative_scores_counts_from_the_lowest():
-    scores = np.array([1.0, -1.0, -3.0])
-    expected = np.exp(5 * (np.array([4.0, 2.0, 0.0]) / 4.0))
-    assert relevance.posterior_weights(scores, sharpness=5) == pytest.approx(expected / expected.sum())
-
-
-@pytest.mark.parametrize("weighting", relevance.WEIGHTINGS)
-@pytest.mark.parametrize("docs", [1, 3, 30, 60, 90])
-def test_document_weights_row_by_row(weighting, docs):
-    """Sixty documents, some that a list doesn't hold and some with negative scores, as log probabilities are."""
-    rng = np.random.default_rng(docs)
-    scores = rng.permutation(300).reshape(5, 60) / 10 - 12.0
-    scores[rng.random((5, 60)) < 0.3] = -np.inf
-    scores[3] = -np.inf
-    raw = {"softmax": lambda score: np.exp(score / 4.0), "score": lambda score: max(score, 0.0), "uniform": lambda score: 1.0}
-    expected = np.zeros((5, 60))
-    for row, values in enumerate(scores):
-        best = [doc for doc in np.argsort(-values)[:docs].tolist() if np.isfinite(values[doc])]
-        parts = [raw[weighting](values[doc]) for doc in best]
-        if sum(parts) > 0:
-            expected[row, best] = np.array(parts) / sum(parts)
-    assert relevance.document_weights(scores, docs, weighting, 4.0) == pytest.approx(expected)
-    assert relevance.document_weights(scores[0], docs, weighting, 4.0) == pytest.approx(expected[:1])
 
 
 @pytest.mark.parametrize("keep", [None, 1, 2, 50])
@@ -167,11 +101,3 @@ def test_models_of_several_weightings(make_collection, smoothing):
             )
             assert models[row, column] == pytest.approx((1 - share) * own + share * every.count(word) / len(every))
     assert frequencies.tolist() == [[tokens[doc].count(word) for word in "ace"] for doc in docs]
-
-
-def test_of_equal_scores_the_earlier_documents_are_the_best():
-    scores = np.random.default_rng(0).integers(0, 6, (20, 200)).astype(float)
-    weights = relevance.document_weights(scores, 10, "uniform")
-    for row, weight in zip(scores.tolist(), weights, strict=True):
-        best = sorted(range(len(row)), key=lambda place: (-row[place], place))[:10]
-        assert np.flatnonzero(weight).tolist() == sorted(best)

@@ -234,7 +234,7 @@ it.
 
 ## What makes the difference
 
-Feedback weights its documents by p(d|q) ∝ exp(5 s/s₁), s₁ being the best score (`kernels.relevance.posterior_weights`).
+Feedback weights its documents by p(d|q) ∝ exp(5 s/s₁), s₁ being the best score (`kernels.ranking_models.posterior_weights`).
 Anserini's RM3 weights them by their scores, which differ little among the first ten. With the posterior, a query that one
 document answers far better than the others is expanded from that document alone; sharpness and number of documents, 20, are the
 same for all queries.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import kernelsearch
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import effective_documents, posterior_weights
+from kernelsearch.kernels.ranking_models import effective_documents, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors, vocabulary_idf
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import MATCHED

@@ -3,7 +3,7 @@
 Half of the sum is how well a document matches the query: the multi-scale language model, which includes the first stage's
 score, and the title. The other half is feedback: a relevance model, the cosine to the first documents, and the cosine to them
 in the latent space. Two mechanisms limit feedback per query, both by the posterior p(d|q) of
-`kernels.relevance.posterior_weights`:
+`ranking_models.posterior_weights`:
 
 - Feedback documents are weighted by the posterior. If one document scores far above the others, feedback uses nearly this
   document alone and changes little; if many have similar scores, it uses their common vocabulary. The scores are those of the

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
+from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
@@ -91,7 +91,7 @@ class DenseFeature(Feature[DenseFeatureSettings]):
 class DenseRelevanceModel(DenseFeature):
     """The inner product of documents' vectors with the posterior mean of the candidates nearest to the query.
 
-    Feedback in the space of the vectors, as `rm` is among words: `kernels.relevance.posterior_weights` of the inner products
+    Feedback in the space of the vectors, as `rm` is among words: `ranking_models.posterior_weights` of the inner products
     weights the nearest candidates. Documents and queries without a vector are treated as `dense` treats them.
     """
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
+from kernelsearch.kernels.ranking_models import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note

@@ -16,7 +16,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models, relevance
 from kernelsearch.kernels.feedback import FeedbackQuery
-from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
+from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
     Feature,
@@ -141,7 +141,7 @@ WeightedTerms = tuple[NDArray[np.int64], Floats]
 class RelevanceModel(Feature[RelevanceModelSettings]):
     """BM25 of the query expanded by a relevance model whose documents are weighted by their posterior.
 
-    `kernels.relevance.posterior_weights` gives p(d|q) from the first stage's own scores: how far a query is expanded beyond its
+    `ranking_models.posterior_weights` gives p(d|q) from the first stage's own scores: how far a query is expanded beyond its
     best document depends on whether other documents score as well.
     """
 
@@ -217,7 +217,7 @@ class PosteriorSettings(Settings):
 
 
 class Posterior(PoolFeature[PosteriorSettings]):
-    """The probability p(d|q) of the first stage's best documents (`kernels.relevance.posterior_weights`), 0 for the others.
+    """The probability p(d|q) of the first stage's best documents (`ranking_models.posterior_weights`), 0 for the others.
 
     A document that scores far above all others has nearly all of it. Where many documents score alike, it distinguishes none of
     them.
@@ -245,7 +245,7 @@ class TopSettings(FieldSettings):
 class Top(FieldFeature[TopSettings]):
     """The mean cosine to the first stage's best documents.
 
-    With a `sharpness` they are weighted by their posterior (`kernels.relevance.posterior_weights`). Without one they are
+    With a `sharpness` they are weighted by their posterior (`ranking_models.posterior_weights`). Without one they are
     weighted by their scores, and a document is no evidence for itself: its own share is left out and the weights of the
     others are scaled to sum to 1. A single document, which has no others, keeps its cosine of 1 with itself.
     """

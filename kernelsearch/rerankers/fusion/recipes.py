@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.kernels.identifiers import joined_share
-from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
+from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command

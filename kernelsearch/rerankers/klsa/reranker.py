@@ -6,7 +6,7 @@ query's scores and U the latent rows of the documents, section 3.3 and the top-z
     score(q) = λ · top_z(k_q(q, F)) Uᵀ I_x U + (1 - λ) · k_q(q, F)
 
 This is computed if z is given. Without z, the query is represented by the mean of its first 20 documents, weighted by the
-posterior p(d|q) of `kernels.relevance.posterior_weights`; documents are compared with this mean by the cosine of their rows of
+posterior p(d|q) of `ranking_models.posterior_weights`; documents are compared with this mean by the cosine of their rows of
 U Σ^½ (whose inner products are the square root of the document kernel), and both parts are z-scored over the candidates before
 they are mixed. The documents nearest to the mean are added to the candidates. docs/reproductions/auto.md compares the two
 forms on held-out collections.
@@ -29,8 +29,7 @@ from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import StringTable
 from kernelsearch.kernels.algebra import Kernel
-from kernelsearch.kernels.ranking_models import first_stage_scores
-from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
+from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, first_stage_scores, posterior_weights
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData

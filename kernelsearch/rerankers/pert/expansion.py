@@ -13,7 +13,7 @@ from kernelsearch.core.reading import lines, to_number
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import local_context, perturbation, relevance
-from kernelsearch.kernels.ranking_models import first_stage_term_scores
+from kernelsearch.kernels.ranking_models import document_weights, first_stage_term_scores
 from kernelsearch.learning.programs.active_set import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 from kernelsearch.lucene.models import Model
@@ -140,7 +140,7 @@ class PertExpander:
         return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model, single_terms)
 
     def _document_weights(self, scores: Floats) -> Floats:
-        return relevance.document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
+        return document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
 
     def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
         """Anserini's relevance model: documents are cut to their strongest terms, without smoothing or the query's terms."""

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kernelsearch.lucene.java_home import find_jar
+from kernelsearch.lucene.jvm import find_jar
 from tools import ROOT
 
 SOURCE = ROOT / "kernelsearch" / "lucene" / "java" / "Bridge.java"

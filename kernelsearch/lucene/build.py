@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def build_index(
     worker = threading.Thread(target=_run, args=(indexer, failure), daemon=True)
     counters = indexer.getCounters()
     # Java runs in another thread, because Ctrl-C is delivered to the main thread, between Python instructions only.
-    with jvm.java_errors() as printed, progress("indexing", total=total, unit="doc") as bar:
+    with _java_errors() as printed, progress("indexing", total=total, unit="doc") as bar:
         reported = 0
         worker.start()
         while worker.is_alive():
@@ -118,3 +119,19 @@ def _run(indexer: Any, failure: list[BaseException]) -> None:
         jvm.calls_java(indexer.run)()
     except Exception as problem:
         failure.append(problem)
+
+
+@contextmanager
+def _java_errors() -> Iterator[list[str]]:
+    """Collects what Java prints on its standard error in the block, in a list of lines, instead of showing it."""
+    from jnius import autoclass
+
+    system, stream = autoclass("java.lang.System"), autoclass("java.io.ByteArrayOutputStream")()
+    original = system.err
+    printed: list[str] = []
+    system.setErr(autoclass("java.io.PrintStream")(stream, True))
+    try:
+        yield printed
+    finally:
+        system.setErr(original)
+        printed.extend(stream.toString().splitlines())

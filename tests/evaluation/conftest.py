@@ -15,10 +15,10 @@ def trec_eval(tmp_path_factory):
     """The path of the trec_eval binary inside Anserini's jar."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("the jar's trec_eval is taken for Linux on x86-64 only")
-    from kernelsearch.lucene import java_home
+    from kernelsearch.lucene import jvm
 
     target = tmp_path_factory.mktemp("trec_eval") / "trec_eval"
-    with zipfile.ZipFile(java_home.find_jar()) as jar:
+    with zipfile.ZipFile(jvm.find_jar()) as jar:
         target.write_bytes(jar.read("trec_eval/trec_eval-linux-amd64"))
     target.chmod(target.stat().st_mode | stat.S_IXUSR)
     return target

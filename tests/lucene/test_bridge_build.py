@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsearch.lucene.java_home import find_jar
-from kernelsearch.lucene.jvm import JAVA_FILES
+from kernelsearch.lucene.jvm import JAVA_FILES, find_jar
 from tests.conftest import ROOT
 from tools.build_bridge import JAVA_TARGET, build
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelsearch.core.errors import JavaError
-from kernelsearch.lucene import build_options, java_home, jvm
+from kernelsearch.lucene import build_options, jvm
 from tests.conftest import ROOT, heeding_interrupts
 
 ASK = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
@@ -161,11 +161,11 @@ print(set(build_options.options(1)) <= set(jnius_config.options))
 
 def java_homes():
     """Every Java on this machine that is new enough."""
-    homes = {java_home.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
-    return sorted(home for home in homes if (java_home.java_version(home) or 0) >= 21)
+    homes = {jvm.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
+    return sorted(home for home in homes if (jvm.java_version(home) or 0) >= 21)
 
 
-@pytest.mark.parametrize("home", java_homes(), ids=lambda home: f"java{java_home.java_version(home)}-{home.name}")
+@pytest.mark.parametrize("home", java_homes(), ids=lambda home: f"java{jvm.java_version(home)}-{home.name}")
 def test_java_prints_no_warnings_of_its_own(home, tiny_path):
     code = f"import kernelsearch; print(len(kernelsearch.open({str(tiny_path)!r}).search('water')))"
     done = python(code, JAVA_HOME=str(home))
@@ -193,11 +193,11 @@ def test_heap_must_be_a_size():
 def test_a_running_jvm_is_used():
     code = """
 import os
-from kernelsearch.lucene import build_options, java_home, jvm
-home = java_home.find_java()
-os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(java_home.jvm_library(home)))
+from kernelsearch.lucene import build_options, jvm
+home = jvm.find_java()
+os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(jvm.jvm_library(home)))
 import jnius_config
-jnius_config.set_classpath(str(java_home.find_jar()))
+jnius_config.set_classpath(str(jvm.find_jar()))
 jnius_config.add_options("-Dsomebody.else=started")
 import jnius
 jvm.bridge()

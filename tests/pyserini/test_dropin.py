@@ -14,7 +14,7 @@ import pytest
 from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
 from kernelsearch.integrations.pyserini_data import pyserini_topics
-from kernelsearch.lucene import java_home, jvm
+from kernelsearch.lucene import jvm
 from kernelsearch.trec import read_topics
 from tests.conftest import DEMO
 from tests.pyserini.test_same_process import jdk_for_pyserini
@@ -160,7 +160,7 @@ def test_output_writer_and_trec_eval_take_the_result(demo_index, lucene, dense, 
     from pyserini.eval.trec_eval import trec_eval
 
     # trec_eval runs the `java` on the path, which may be older than the jar wants.
-    monkeypatch.setenv("PATH", f"{java_home.find_java() / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{jvm.find_java() / 'bin'}{os.pathsep}{os.environ['PATH']}")
     for name, result in lists.items():
         for kind in OutputFormat.TREC, OutputFormat.MSMARCO:
             with get_output_writer(

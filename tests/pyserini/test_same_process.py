@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelsearch.lucene import java_home
-from kernelsearch.lucene.java_home import MINIMUM_JAVA
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.jvm import MINIMUM_JAVA
 
 pytestmark = [
     pytest.mark.pyserini,
@@ -59,7 +59,7 @@ def jdk_for_pyserini() -> Path | None:
     """A Java that pyserini can start by itself: new enough, and with the module that its start asks for."""
     places = [os.environ.get("KERNELSEARCH_TEST_JDK"), *sorted(Path("/usr/lib/jvm").glob("*")), *_macos_homes()]
     for home in (Path(place) for place in places if place):
-        version = java_home.java_version(home)
+        version = jvm.java_version(home)
         if version is None or version < MINIMUM_JAVA:
             continue
         listed = subprocess.run([home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=60).stdout

@@ -12,7 +12,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.lucene.index import CONTENTS
-from kernelsearch.lucene.java_home import find_jar, find_java
+from kernelsearch.lucene.jvm import find_jar, find_java
 from kernelsearch.lucene.postings import AT_ONCE, LucenePostings
 from kernelsearch.rerankers.klsa.basis import fit_basis
 from tools import environment

@@ -11,7 +11,7 @@ from kernelsearch.api import exchange
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.reading import parse_json
-from kernelsearch.forward import index as forward
+from kernelsearch.forward import format as forward_format
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
 from kernelsearch.vectors import store as vectors
@@ -68,11 +68,11 @@ def _follow_vectors(change: DocumentChange) -> str:
 
 
 FORWARD = ArtefactKind(
-    forward.KIND,
-    forward.VERSION,
+    forward_format.KIND,
+    forward_format.VERSION,
     "index {flags} --fields {name}",
     place="forward",
-    validate=forward.validate,
+    validate=forward_format.validate,
     derived=True,
 )
 VECTORS = ArtefactKind(

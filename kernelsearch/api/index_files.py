@@ -19,7 +19,7 @@ from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced,
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, check_field
-from kernelsearch.forward.index import KIND, VERSION
+from kernelsearch.forward.format import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.first_stage import FirstStage

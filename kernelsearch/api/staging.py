@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.forward.strings import hashes
+from kernelsearch.forward.index import hashes
 from kernelsearch.trec.documents import contains_title
 from kernelsearch.trec.formats import TEXT_NAMES
 from kernelsearch.trec.languages import LanguageGuess

@@ -1,8 +1,8 @@
 """The forward index: a field's postings by document, as memory-mapped arrays."""
 
-from kernelsearch.forward.index import NORM_LENGTHS, ForwardIndex, Statistics, check_field
+from kernelsearch.forward.format import NORM_LENGTHS
+from kernelsearch.forward.index import ForwardIndex, Statistics, StringTable, check_field
 from kernelsearch.forward.merge import MergedSource, merge_terms
-from kernelsearch.forward.strings import StringTable
 from kernelsearch.forward.write import write_forward
 
 __all__ = [

@@ -7,6 +7,7 @@ includes deleted documents in them until it merges, and scores must be equal to 
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kernelsearch.core import artefacts, compiled, invariants
+from kernelsearch.core import artefacts, compiled
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError, quote
+from kernelsearch.forward.format import KIND, NORM_LENGTHS, VERSION, validate
 from kernelsearch.forward.selection import Occurrences, Selection
-from kernelsearch.forward.strings import StringTable, hashes
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-KIND = "forward index"
-VERSION = 1
+#: Number of strings from which on decoding them together is faster than one by one.
+MANY = 32
+LINE_BREAK = ord("\n")
 #: Size of the cache from docids to rows: a lookup takes a tenth of the time of hashing a docid.
 CACHED_ROWS = 200_000
 #: Size of the cache from terms to their numbers: the words of a query are looked up by every feature.
@@ -42,6 +44,103 @@ def check_field(name: str) -> None:
     """Raises OptionError for the name of a field that can't be the name of a folder, that of its forward index."""
     if Path(name).name != name or name in ("", ".."):
         raise OptionError(f"{quote(name)} is not the name of a field")
+
+
+class StringTable:
+    """A read-only list of strings, decoded on access. Its two arrays can be memory-mapped, so that opening it costs nothing.
+
+    `data` are the UTF-8 bytes of all strings, `ends` (n,) the end of each string in them.
+
+    >>> table = StringTable(np.frombuffer(b"droptap", np.uint8), np.array([4, 7]))
+    >>> table[1], len(table), table.find_sorted("drop")
+    ('tap', 2, 0)
+    """
+
+    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        self._data = data
+        self._ends = ends
+        # memoryviews: taking a few bytes or one number of them is much faster than of an array
+        self._view, self._end_view = np.asarray(data).data, np.asarray(ends).data
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The bytes and the end offsets."""
+        return self._data, self._ends
+
+    def raw(self, number: int) -> bytes:
+        """Returns the UTF-8 bytes of the string `number`, from 0."""
+        start = self._end_view[number - 1] if number else 0
+        return self._view[start : self._end_view[number]].tobytes()
+
+    def all_raw(self) -> list[bytes]:
+        """Returns the UTF-8 bytes of every string."""
+        data, ends = np.asarray(self._data).tobytes(), np.asarray(self._ends).tolist()
+        return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def slice(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Returns the bytes and the sizes of the strings start..end-1."""
+        first = int(self._ends[start - 1]) if start else 0
+        sizes = np.diff(self._ends[start:end], prepend=first)
+        return self._data[first : first + int(sizes.sum())], sizes
+
+    def __getitem__(self, number: int) -> str:
+        if number < 0:
+            number += len(self)
+        return self.raw(number).decode("utf-8", errors="replace")
+
+    def take(self, numbers: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Returns the strings with these numbers."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        ends = np.asarray(self._ends[numbers], dtype=np.int64)
+        starts = np.where(numbers > 0, self._ends[numbers - 1], 0)
+        if len(numbers) >= MANY:
+            lines = self._lines(starts, ends - starts)
+            if len(lines) == len(numbers):
+                return lines
+        view = self._view
+        return [str(view[start:end], "utf-8", "replace") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def _lines(self, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[str]:
+        """The strings decoded together, as lines of one text: more than requested where a string has a line break in it."""
+        after = np.cumsum(sizes + 1)
+        places = np.arange(after[-1]) + np.repeat(starts - (after - sizes - 1), sizes + 1)
+        text = np.asarray(self._data).take(places, mode="clip")
+        text[after - 1] = LINE_BREAK  # over the byte behind each string
+        return str(text[:-1].data, "utf-8", "replace").split("\n")
+
+    def made_of(self, allowed: NDArray[np.bool_], shortest: int = 0, longest: int | None = None) -> NDArray[np.bool_]:
+        """Returns which strings consist of allowed bytes only and have `shortest` to `longest` of them, shape (n,).
+
+        `allowed` (256,) says which bytes are allowed.
+        """
+        foreign = np.concatenate([[0], np.cumsum(~allowed[self._data], dtype=np.int32)])
+        ends = np.asarray(self._ends, dtype=np.int64)
+        starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
+        sizes = ends - starts
+        fits: NDArray[np.bool_] = (sizes >= shortest) & (sizes <= (sizes if longest is None else longest))
+        fits &= foreign[ends] == foreign[starts]
+        return fits
+
+    def find_sorted(self, text: str) -> int:
+        """Returns the number of the string `text` in a table that is sorted by UTF-8 bytes, or -1."""
+        wanted = text.encode("utf-8", errors="replace")
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.raw(middle) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self.raw(low) == wanted else -1
+
+
+def hashes(strings: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Returns a 64-bit hash for each of `strings`, shape (n,), that is the same on every machine and in every run."""
+    digest = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in strings)
+    return np.frombuffer(digest, dtype="<u8")
 
 
 @dataclass(frozen=True)
@@ -316,44 +415,6 @@ class ForwardIndex:
         return NORM_LENGTHS[self.norms]
 
 
-def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for `arrays` that don't fit each other or `meta`, or have numbers out of range."""
-    rows, terms, postings = len(arrays["lengths"]), len(arrays["term_ends"]), len(arrays["indices"])
-    for name, value in vars(Statistics(**meta["extra"]["statistics"])).items():
-        if type(value) is not int or value < 0:
-            raise ValueError(f"the number of {name} is {value!r}")
-    for name in ("term_bytes", "docid_bytes"):
-        if arrays[name].dtype != np.uint8:
-            raise ValueError(f"{name} has type {arrays[name].dtype}")
-    positions = meta["parameters"]["positions"]
-    invariants.require_length("indptr", arrays["indptr"], rows + 1)
-    invariants.require_offsets("indptr", arrays["indptr"], postings)
-    invariants.require_length("indices", arrays["indices"], postings)
-    invariants.require_range("indices", arrays["indices"], 0, terms)
-    invariants.require_length("frequencies", arrays["frequencies"], postings)
-    invariants.require_range("frequencies", arrays["frequencies"], 1, 2**31)
-    invariants.require_range("lengths", arrays["lengths"], 0, 2**31)
-    tokens = int(arrays["lengths"].sum(dtype=np.int64))
-    if int(arrays["frequencies"].sum(dtype=np.int64)) != tokens:
-        raise ValueError(f"the frequencies don't add up to the {tokens} tokens of the documents")
-    invariants.require_length("positions", arrays["positions"], tokens if positions else 0)
-    invariants.require_range("positions", arrays["positions"], 0, 2**31)
-    for name, kinds, length in (("norms", "u", rows), ("live", "b", rows), ("df", "i", terms), ("cf", "i", terms)):
-        invariants.require_kind(name, arrays[name], kinds)
-        invariants.require_length(name, arrays[name], length)
-    for name in ("df", "cf"):
-        invariants.require_range(name, arrays[name], 0, 2**63)
-    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
-    invariants.require_offsets("docid_ends", arrays["docid_ends"], len(arrays["docid_bytes"]), first=False)
-    for name in ("docid_ends", "docid_rank"):
-        invariants.require_length(name, arrays[name], rows)
-    invariants.require_range("docid_rank", arrays["docid_rank"], 0, rows)
-    live = int(arrays["live"].sum())
-    for name in ("docid_hashes", "docid_hash_rows"):
-        invariants.require_length(name, arrays[name], live)
-    invariants.require_range("docid_hash_rows", arrays["docid_hash_rows"], 0, rows)
-
-
 def _reopen(path: Path, fingerprint: str) -> ForwardIndex:
     return ForwardIndex(path, fingerprint=fingerprint)
 
@@ -365,26 +426,3 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArra
     places = np.arange(indptr[-1], dtype=np.int64)
     places += np.repeat(starts - indptr[:-1], sizes)
     return indptr, places
-
-
-def _norm_table() -> NDArray[np.float32]:
-    """Lucene's SmallFloat.byte4ToInt for all 256 bytes: exact below 40, then three bits of mantissa."""
-    free = 255 - _long_to_int4(2**31 - 1)
-    return np.array([b if b < free else free + _int4_to_long(b - free) for b in range(256)], dtype=np.float32)
-
-
-def _long_to_int4(value: int) -> int:
-    bits = value.bit_length()
-    if bits < 4:
-        return value
-    shift = bits - 4
-    return ((value >> shift) & 0x07) | ((shift + 1) << 3)
-
-
-def _int4_to_long(code: int) -> int:
-    mantissa, shift = code & 0x07, (code >> 3) - 1
-    return mantissa if shift == -1 else (mantissa | 0x08) << shift
-
-
-#: The document length that each of Lucene's norm bytes encodes, shape (256,).
-NORM_LENGTHS = _norm_table()

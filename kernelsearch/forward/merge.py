@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.postings import Scan
-from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.forward.strings import StringTable
+from kernelsearch.forward.index import ForwardIndex, StringTable
 
 
 @dataclass(frozen=True)

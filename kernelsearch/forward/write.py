@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.postings import PostingsSource, Scan
-from kernelsearch.forward.index import KIND, VERSION, Statistics
-from kernelsearch.forward.strings import StringTable, hashes
+from kernelsearch.forward.format import KIND, VERSION
+from kernelsearch.forward.index import Statistics, StringTable, hashes
 
 
 def write_forward(

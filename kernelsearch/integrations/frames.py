@@ -16,7 +16,7 @@ from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import json_object
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.forward.strings import StringTable
+from kernelsearch.forward.index import StringTable
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelsearch.forward.strings import StringTable
+from kernelsearch.forward.index import StringTable
 
 
 def test_made_of_checks_bytes_and_length():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from kernelsearch.core import artefacts
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.forward import ForwardIndex, Statistics
 from kernelsearch.forward import index as module
-from kernelsearch.forward.index import KIND, VERSION, validate
+from kernelsearch.forward.format import KIND, STATISTICS, VERSION, validate
 from kernelsearch.forward.write import _row_blocks
 from tests.forward.token_source import TokenSource, random_texts
 
@@ -206,6 +208,22 @@ def test_arrays_with_numbers_out_of_range_are_refused_by_name(saved, name, chang
     validate(meta, arrays)
     with pytest.raises(ValueError, match=message):
         validate(meta, {**arrays, name: change(arrays[name].copy())})
+
+
+@pytest.mark.parametrize(
+    ("statistics", "problem", "message"),
+    [
+        ({"documents": 4, "tokens": 6, "postings": -5}, ValueError, "the number of postings is -5"),
+        ({"documents": 4, "tokens": 6.0, "postings": 5}, ValueError, r"the number of tokens is 6\.0"),
+        ({"documents": 4, "tokens": 6}, KeyError, "postings"),
+        ({"documents": 4, "tokens": 6, "postings": 5, "b": 1, "a": 1}, ValueError, "unknown statistics: a, b"),
+    ],
+)
+def test_statistics_are_three_counts(saved, statistics, problem, message):
+    meta, arrays = saved
+    assert tuple(field.name for field in fields(Statistics)) == STATISTICS
+    with pytest.raises(problem, match=message):
+        validate({**meta, "extra": {"statistics": statistics}}, arrays)
 
 
 def test_an_index_without_positions_stores_none(tmp_path):

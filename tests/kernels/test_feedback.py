@@ -9,7 +9,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.forward.strings import StringTable
+from kernelsearch.forward.index import StringTable
 from kernelsearch.kernels import java_maps
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene.first_stage import FirstStage

@@ -13,7 +13,7 @@ from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.files import is_special
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 
 EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"

@@ -22,8 +22,7 @@ from kernelsearch.forward import ForwardIndex, check_field
 from kernelsearch.forward.format import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.index import CONTENTS, FirstStage, LuceneIndex
 from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.vectors.settings import VectorSettings
 

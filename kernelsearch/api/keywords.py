@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
 #: One method, several in their order, or methods with their options: "klsa", ["pert", "klsa"], {"klsa": {"dims": 300}}.

@@ -11,7 +11,8 @@ from kernelsearch.api.results import Results
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
+from kernelsearch.lucene.index import FirstStage
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, Reranker
 

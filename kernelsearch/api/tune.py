@@ -22,7 +22,7 @@ from kernelsearch.core.tables import import_pandas, text_table
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.learning.folds import topic_folds
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.fitting import fit_missing

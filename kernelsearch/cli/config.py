@@ -34,8 +34,8 @@ from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
 from kernelsearch.core.reading import parse_json, read_toml
 from kernelsearch.core.version import __version__
-from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.lucene.jvm import find_jar
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"

@@ -21,7 +21,7 @@ from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Option, Settings
 from kernelsearch.core.progress import Progress
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.trec.topics import parse_part
 from kernelsearch.vectors.settings import VectorSettings
 

@@ -18,7 +18,7 @@ from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.reading import lines
 from kernelsearch.core.streams import shown_path
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 
 logger = logging.getLogger(__name__)
 

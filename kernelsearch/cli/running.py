@@ -13,7 +13,7 @@ from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.engines import make_engine
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.trec import read_run, write_run
 from kernelsearch.trec.runs import RankedList
 from kernelsearch.trec.topics import parse_part, topics_part

@@ -21,7 +21,7 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import parse_measures
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.journal import Journal

@@ -19,7 +19,7 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import Model
 from kernelsearch.lucene.shards import Source
 

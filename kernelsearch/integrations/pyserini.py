@@ -24,7 +24,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.integrations.pyserini_data import download_prebuilt, import_pyserini
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
 from kernelsearch.vectors.settings import VectorSettings

@@ -37,7 +37,8 @@ from kernelsearch.integrations.pyterrier_base import IndexTransformer, format_op
 from kernelsearch.integrations.pyterrier_expansion import Expansion
 from kernelsearch.integrations.pyterrier_fused import FusedFeatures, FusedRetriever
 from kernelsearch.integrations.pyterrier_text import Indexer, Text
-from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
+from kernelsearch.lucene.index import FirstStage
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
 if TYPE_CHECKING:

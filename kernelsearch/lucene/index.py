@@ -1,24 +1,39 @@
-"""A Lucene index opened for reading: analysis, first-stage search, feedback, stored texts, statistics."""
+"""A Lucene index opened for reading, and the first stage, which retrieves candidates from it.
+
+An opened index analyses texts, searches, expands queries by feedback, and has stored texts and statistics. A first stage says
+how candidates are retrieved: by which ranking model, with which feedback method, and how many.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, IndexReplaced, OptionError
+from kernelsearch.core.errors import IndexProblem, IndexReplaced, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
-from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
-from kernelsearch.lucene.shards import ADVICE, Shards, Source, damage, find_shards, present_state, verify_changed
+from kernelsearch.lucene.models import (
+    RM3,
+    BM25Model,
+    BM25WithoutIdf,
+    DirichletModel,
+    Feedback,
+    FirstStageSettings,
+    JelinekMercerModel,
+    Model,
+    Rocchio,
+    model_of_expanded,
+)
+from kernelsearch.lucene.rounding import anserini_scores
+from kernelsearch.lucene.shards import Shards, Source, find_shards, open_reader, present_state
 from kernelsearch.lucene.versions import has_term_vectors
 
 #: The field that is searched, Anserini's name.
@@ -100,7 +115,7 @@ class LuceneIndex:
 
     def _open_readers(self) -> tuple[Any, NDArray[np.int64]]:
         """One IndexReader (Java) over all shards, and the rows at which they begin."""
-        readers = [_open_reader(self._bridge, path) for path in self.shards.paths]
+        readers = [open_reader(path) for path in self.shards.paths]
         starts = np.concatenate([[0], np.cumsum([reader.maxDoc() for reader in readers], dtype=np.int64)])
         if len(readers) == 1:
             return readers[0], starts
@@ -315,35 +330,6 @@ def english_with_stopwords(stopwords: str) -> Any:
     return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)
 
 
-def _open_reader(bridge: Any, path: Path) -> Any:
-    """An IndexReader (Java); IndexProblem says why an index can't be opened."""
-    import jnius
-
-    try:
-        reader = bridge.open(jvm.path_of(path))
-        verify_changed(path)
-        return reader
-    except jnius.JavaException as problem:
-        raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
-
-
-def _why_unreadable(problem: BaseException) -> str:
-    name = jvm.java_class_of(problem)
-    if name.endswith("IndexNotFoundException"):
-        return "not a Lucene index"
-    if name.endswith("IndexFormatTooNewException"):
-        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
-    if name.endswith("IndexFormatTooOldException"):
-        return "written by an older Lucene than this one reads; index the collection again"
-    if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
-        return f"a damaged Lucene index ({damage(str(problem))}); {ADVICE}"
-    detail = " ".join(str(problem).split())[:200]
-    # Lucene 9 has no exception class of its own for indexes of Lucene 10.
-    if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):
-        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
-    return f"cannot be opened ({detail})"
-
-
 def _one_line(text: str) -> str:
     """The text without the characters that separate texts in a call of Java. Other white space stays: not every analyser
     splits at each kind of it, and queries must be analysed as documents were."""
@@ -367,3 +353,88 @@ def _reweighted(query: Query, line: str) -> Query:
         return query
     parts = line.split("\t")
     return Query(query.text, tuple(parts[::2]), tuple(float(weight) for weight in parts[1::2]), query.qid)
+
+
+class Expander(Protocol):
+    """Computes the queries that a feedback method makes of the best `feedback.depth` documents of each query's list."""
+
+    def __call__(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Query]: ...
+
+
+@dataclass(frozen=True)
+class FirstStage:
+    """How candidates are retrieved: ranking model, feedback method and number of `hits` per query.
+
+    `fields` (names and boosts), `dismax` (tie breaker of a disjunction-max query over the fields) and `query_side` (BM25
+    weights for query terms too) are passed to Anserini's own searcher, which rounds its scores; with `rounded`, the scores of
+    all other searches are rounded in the same way.
+    """
+
+    model: Model = field(default_factory=BM25Model)
+    feedback: Feedback | None = None
+    hits: int = 1000
+    fields: tuple[tuple[str, float], ...] = ()
+    dismax: float | None = None
+    query_side: bool = False
+    rounded: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: FirstStageSettings) -> FirstStage:
+        """Returns the first stage that the options `settings` describe; InputError for options that exclude each other."""
+        if settings.qld and settings.qljm:
+            raise InputError("--qld and --qljm exclude each other")
+        if not (settings.bm25 or settings.qld or settings.qljm):
+            raise InputError("--no-bm25: documents are ranked by BM25, --qld or --qljm; name one of them")
+        if settings.rm3 and settings.rocchio:
+            raise InputError("--rm3 and --rocchio exclude each other")
+        model: Model = BM25Model(settings.k1, settings.b)
+        if settings.qld:
+            model = DirichletModel(settings.mu)
+        elif settings.qljm:
+            model = JelinekMercerModel(settings.lambda_)
+        feedback: Feedback | None = None
+        if settings.rm3:
+            feedback = RM3(settings.rm3_terms, settings.rm3_docs, settings.rm3_weight)
+        elif settings.rocchio:
+            feedback = Rocchio(
+                top_terms=settings.rocchio_terms,
+                top_docs=settings.rocchio_docs,
+                alpha=settings.rocchio_alpha,
+                beta=settings.rocchio_beta,
+                gamma=settings.rocchio_gamma,
+                negative=settings.rocchio_use_negative,
+                hits=settings.hits,
+            )
+        return cls(model, feedback, settings.hits)
+
+    def expand(
+        self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1, expander: Expander | None = None
+    ) -> list[Query]:
+        """Returns the queries as the feedback method expands them, unchanged without one.
+
+        `lucene` is the index, `threads` the number of Java threads that share the queries. `expander` computes the feedback; by
+        default Anserini does, which needs stored document vectors and gives the same.
+        """
+        if self.feedback is None:
+            return list(queries)
+        if expander is None:
+            return lucene.expand(queries, self.feedback, model=self.model, threads=threads)
+        lists = lucene.search(queries, self.feedback.depth, model=self.model, threads=threads)
+        return expander(queries, lists, self.feedback)
+
+    def search(
+        self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1, expander: Expander | None = None
+    ) -> list[Candidates]:
+        """Returns one ranked list per query, of the index `lucene`.
+
+        `threads` is the number of Java threads that share the queries; `expander` is described at `expand`.
+        """
+        if self.fields or self.query_side:
+            from kernelsearch.lucene.simple import search_by_text
+
+            chosen = self.fields, self.dismax, self.query_side
+            return search_by_text(lucene, queries, self.hits, self.model, self.feedback, *chosen)
+        model = self.model if self.feedback is None else model_of_expanded(self.feedback, self.model)
+        expanded = self.expand(lucene, queries, threads=threads, expander=expander)
+        lists = lucene.search(expanded, self.hits, model=model, threads=threads)
+        return [Candidates(ranked.docs, anserini_scores(ranked.scores)) for ranked in lists] if self.rounded else lists

@@ -1,4 +1,4 @@
-"""First-stage ranking models and feedback methods, as immutable values with Anserini's defaults.
+"""Ranking models and feedback methods of the first stage, as immutable values with Anserini's defaults, and their options.
 
 A ranking model's fields are the arguments of its Lucene class, `java_class`, in order.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from kernelsearch.core.options import Settings, option
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,28 @@ Feedback = RM3 | Rocchio | BM25PRF
 def model_of_expanded(feedback: Feedback, model: Model) -> Model | BM25WithoutIdf:
     """Returns the model that ranks queries which `feedback` expanded from the lists of `model`."""
     return BM25WithoutIdf(feedback.k1, feedback.b) if isinstance(feedback, BM25PRF) else model
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstStageSettings(Settings):
+    """Options of the first stage, with Pyserini's names."""
+
+    hits: int = option(1000, "documents to retrieve per query", low=1)
+    bm25: bool = option(True, "rank by BM25")
+    k1: float = option(0.9, "BM25: saturation of term frequencies (k1)", low=0)
+    b: float = option(0.4, "BM25: document length normalisation (b)", low=0, high=1)
+    qld: bool = option(False, "rank by query likelihood with Dirichlet smoothing instead of BM25")
+    mu: float = option(1000.0, "--qld: Dirichlet prior (mu)", low=0)
+    qljm: bool = option(False, "rank by query likelihood with Jelinek-Mercer smoothing instead of BM25")
+    lambda_: float = option(0.1, "--qljm: weight of the collection model (lambda)", low=1e-06, high=1)
+    rm3: bool = option(False, "expand queries with Anserini's RM3")
+    rm3_terms: int = option(10, "RM3: number of expansion terms", low=1)
+    rm3_docs: int = option(10, "RM3: number of feedback documents", low=1)
+    rm3_weight: float = option(0.5, "RM3: weight of the original query", low=0, high=1)
+    rocchio: bool = option(False, "expand queries with Anserini's Rocchio")
+    rocchio_terms: int = option(10, "Rocchio: number of expansion terms", low=1)
+    rocchio_docs: int = option(10, "Rocchio: number of feedback documents", low=1)
+    rocchio_alpha: float = option(1.0, "Rocchio: weight of the original query", low=0)
+    rocchio_beta: float = option(0.75, "Rocchio: weight of the feedback documents", low=0)
+    rocchio_gamma: float = option(0.15, "Rocchio: weight of the lowest-ranked documents, with --rocchio-use-negative", low=0)
+    rocchio_use_negative: bool = option(False, "Rocchio: use the lowest-ranked documents as negative feedback")

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from kernelsearch.core import checksums
 from kernelsearch.core.checksums import is_signed_correctly, signed
@@ -267,6 +268,38 @@ def verify_checksums(path: Path) -> None:
         jvm.bridge().verify(jvm.path_of(path))
     except jnius.JavaException as problem:
         raise IndexProblem(f"{path}: a damaged Lucene index ({damage(str(problem))}); {ADVICE}") from None
+
+
+def open_reader(path: Path) -> Any:
+    """Returns an IndexReader (Java) of the index `path`, whose changed files are verified; IndexProblem says why it can't.
+
+    The caller is decorated with `jvm.calls_java`.
+    """
+    import jnius
+
+    try:
+        reader = jvm.bridge().open(jvm.path_of(path))
+        verify_changed(path)
+        return reader
+    except jnius.JavaException as problem:
+        raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
+
+
+def _why_unreadable(problem: BaseException) -> str:
+    name = jvm.java_class_of(problem)
+    if name.endswith("IndexNotFoundException"):
+        return "not a Lucene index"
+    if name.endswith("IndexFormatTooNewException"):
+        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
+    if name.endswith("IndexFormatTooOldException"):
+        return "written by an older Lucene than this one reads; index the collection again"
+    if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
+        return f"a damaged Lucene index ({damage(str(problem))}); {ADVICE}"
+    detail = " ".join(str(problem).split())[:200]
+    # Lucene 9 has no exception class of its own for indexes of Lucene 10.
+    if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):
+        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
+    return f"cannot be opened ({detail})"
 
 
 @jvm.calls_java

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from kernelsearch.core.errors import OptionError, nearest
 from kernelsearch.core.options import Option
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.settings import RequestLimits

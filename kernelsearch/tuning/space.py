@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option
-from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
 #: One point of the space, {name: value}: `k1` for the first stage, `klsa.z` for a method.

@@ -24,7 +24,8 @@ from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
+from kernelsearch.lucene.index import FirstStage
+from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, OpenedIndex, Reranker
 from kernelsearch.tuning.space import Setting, fit_part, key, split

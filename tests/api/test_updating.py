@@ -213,29 +213,29 @@ def test_a_change_while_lucene_opens_the_index_is_no_damage(tmp_path, monkeypatc
     from kernelsearch.lucene import index as lucene_index
 
     other = build(tmp_path / "other", NEW)
-    opening = lucene_index._open_reader
+    opening = lucene_index.open_reader
 
-    def replaced_before(bridge, path):
+    def replaced_before(path):
         os.rename(path, path.with_name("old"))
         os.rename(other, path)
-        return opening(bridge, path)
+        return opening(path)
 
-    def damaged_before(bridge, path):
+    def damaged_before(path):
         # Lucene has read the old list of segments, and finds the new state's files.
         for file in (path.with_name("old")).glob("segments_*"):
             (path / file.name).write_bytes(file.read_bytes())
         monkeypatch.undo()
         try:
-            return opening(bridge, path)
+            return opening(path)
         finally:
             for file in [*path.glob("segments_*")]:
                 file.unlink()
 
     folder = build(tmp_path / "i", TINY)
-    monkeypatch.setattr(lucene_index, "_open_reader", replaced_before)
+    monkeypatch.setattr(lucene_index, "open_reader", replaced_before)
     with pytest.raises(IndexReplaced, match=r"i: the index has been replaced while it was opened; open it again"):
         LuceneIndex(folder)
-    monkeypatch.setattr(lucene_index, "_open_reader", damaged_before)
+    monkeypatch.setattr(lucene_index, "open_reader", damaged_before)
     with pytest.raises(IndexReplaced, match=r"i: the index has been replaced while it was opened; open it again"):
         LuceneIndex(folder)
 

@@ -12,7 +12,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import StringTable
 from kernelsearch.kernels import java_maps
 from kernelsearch.kernels.feedback import FeedbackExpander
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import BM25PRF, RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.trec.topics import read_topics
 from tests.conftest import DEMO, TINY, write_jsonl

@@ -23,7 +23,7 @@ import kernelsearch
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.tables import text_table
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import BM25PRF, RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.lucene.simple import simple_search, simple_searcher
 from kernelsearch.trec import read_topics

@@ -22,7 +22,7 @@ from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import RM3, Rocchio
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES

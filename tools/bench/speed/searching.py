@@ -10,7 +10,7 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.kernels.asymmetric import BM25
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback
 from kernelsearch.lucene.simple import simple_search, simple_searcher
 from kernelsearch.rerankers.klsa.basis import fit_basis

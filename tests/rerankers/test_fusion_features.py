@@ -225,7 +225,7 @@ def test_defaults_of_features_are_those_of_anserini():
 def test_weights_of_auto(demo_index):
     """As docs/reproductions/auto.md and vectors.md chose them: a change has to be measured there."""
     assert recipes.auto_weights(demo_index, None) == recipes.READING_WEIGHTS
-    assert list(recipes.READING_WEIGHTS.values()) == [2.0, 1.0, *[1.0] * len(recipes.READ_FEEDBACK), 0.5]
+    assert list(recipes.READING_WEIGHTS.values()) == [2.0, 1.0, *[1.5] * len(recipes.READ_FEEDBACK), 0.25, 0.5]
     assert list(recipes.HYBRID_WEIGHTS.values()) == [0.75, 0.75, 1.0, 1.0, 1.0, 1.0, 3.0]
     assert list(recipes.HYBRID_WEIGHTS)[-1] == "dense:NAME" and recipes.PARTS_WEIGHT == 16.0
 

@@ -299,10 +299,11 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         reranker.explain(query, candidates, outside)
 
 
-def test_a_decision_sums_the_parts_of_three_kinds():
+def test_a_decision_sums_the_parts_of_four_kinds():
     parts = {
         "first": 1.0,
         CERTAINTY: 0.25,
+        f"read:mslm/{CERTAINTY}": 0.5,
         "rm": -2.0,
         "read:mslm/rm": 0.5,
         "klsa:z=5": 0.125,
@@ -314,11 +315,15 @@ def test_a_decision_sums_the_parts_of_three_kinds():
         "certainty": {"docid": "d7", "probability": 0.4567},
     }
     decision = decision_note(parts, notes)
-    assert decision["parts"] == {"match": 5.0312, "feedback": -1.375, "certainty": 0.25}
-    assert decision["reasons"] == [
+    assert decision["parts"] == {"match": 5.0312, "feedback": -1.375, "certainty": 0.75}
+    reasons = [
         "feedback: 3 documents that count as much as 2.5 equal ones",
         "certainty: the first stage gives d7 a probability of 0.46 among its best",
     ]
+    assert decision["reasons"] == reasons
+    moved = decision_note({**parts, "bound": 2.0}, notes)
+    assert moved["parts"] == {**decision["parts"], "bound": 2.0}
+    assert moved["reasons"][:2] == reasons and "moved up" in moved["reasons"][2]
 
 
 def test_likeness_is_the_cosine_of_words(index):

@@ -18,10 +18,12 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import effective_documents, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors, vocabulary_idf
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.auto import bound
 from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import Features, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, READING_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, READ_CERTAINTY, READING_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import READ_FEEDBACK as FEEDBACK
 from tools.data.datasets import DATASETS, Judgements, Topics, judged_topics, open_index
 from tools.data.made_topics import Documents, abstracts, conclusions, known_items, posts, read_corpus, titles
 from tools.reproduce.vectors_long import join_judgements, related_groups
@@ -32,25 +34,26 @@ Floats = NDArray[np.float64]
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 600, 100
 #: The collection on whose noisy known items `auto` is below BM25 by more than .5%, measured again on so many topics.
 LARGER_CORPUS, LARGER = "npl", 2400
-#: Documents that are joined to a long one.
-PARTS = 4
+#: The collection whose documents are short as they are.
+NATURALLY_SHORT = "npl"
+#: Documents that are joined to a long one; words that are left of a short one, about as many as documents of npl have.
+PARTS, SHORT = 4, 44
 OWN_TOPICS = {
     "cran": "topical", "cacm": "topical", "cisi": "topical", "npl": "topical", "nfcorpus dev": "topical", "nfcorpus": "topical",
     "scifact train": "claims", "scifact": "claims", "zerozero": "clicks",
 }  # fmt: skip
 CORPORA = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact")
 KINDS = (
-    "topical", "long documents", "abstracts", "claims", "clicks", "known items", "noisy known items", "posts", "titles",
-    "conclusions",
+    "topical", "long documents", "short documents", "abstracts", "claims", "clicks", "known items", "noisy known items",
+    "posts", "titles", "conclusions", "claims, short documents", "known items, short documents",
+    "noisy known items, short documents",
 )  # fmt: skip
 
 #: Kinds with several relevant documents per topic; the others have one, or few.
-TOPICAL = ("topical", "long documents", "abstracts")
+TOPICAL = ("topical", "long documents", "short documents", "abstracts")
 
 #: The multi-scale language model without the first stage's score, and the share that `mslm` gives it.
 LEVELS, MIX = "mslm:mix=1", 0.5
-READ_CERTAINTY = f"read:{MATCH}/{CERTAINTY}"
-FEEDBACK = tuple(name for name in READING_WEIGHTS if name.startswith("read:"))
 #: `rm` and `top` with the sharpness of feedback by the first stage's scores.
 SOFT_FEEDBACK = (f"read:{MATCH}/rm", f"read:{MATCH}/top:docs=20,sharpness=5")
 RECIPE = (
@@ -104,11 +107,13 @@ class Condition:
         weights: Mapping[str, float],
         gate: Floats | None = None,
         shape: Callable[[Floats], Floats] | None = None,
+        factor: float | None = None,
     ) -> NDArray[np.int64]:
         """The candidates of each topic, best first, by a weighted sum of z-scores, shape (topics, candidates).
 
         As in `auto`, the language model takes the place of the first stage's score among the best MATCHED documents. `gate`
-        multiplies the weights of feedback per topic, and `shape` changes z-scores.
+        multiplies the weights of feedback per topic, `shape` changes z-scores, and `factor` is that of a bound on feedback
+        (`kernelsearch.rerankers.auto.bound`).
         """
         names = [name for name, weight in weights.items() if weight and name != MATCH]
         columns = [RECIPE.index(name) for name in names]
@@ -129,6 +134,9 @@ class Condition:
             values = shape(table[:, :, 2:]) if shape else table[:, :, 2:]
             scores_of_best = np.einsum("tcf,tf->tc", values, factors) + match * levels
             order_of_best = np.argsort(np.where(best_present, -scores_of_best, np.inf), axis=1, kind="stable")
+            if factor is not None:
+                by_match = np.argsort(np.where(best_present, -levels, np.inf), axis=1, kind="stable")
+                order_of_best = bounded(order_of_best, by_match, factor)
             order[:, :MATCHED] = np.take_along_axis(best, order_of_best, axis=1)
         return order
 
@@ -137,17 +145,19 @@ class Condition:
         weights: Mapping[str, float],
         gate: Floats | None = None,
         shape: Callable[[Floats], Floats] | None = None,
+        factor: float | None = None,
     ) -> Floats:
-        """AP per topic of a weighted sum; `weights`, `gate` and `shape` are those of `order`."""
+        """AP per topic of a weighted sum; the parameters are those of `order`."""
         if len(weights) == 1 and MATCH not in weights:
             return self.alone[next(iter(weights))]
-        return self.ap_of(self.order(weights, gate, shape))
-
-    def ap_of(self, order: NDArray[np.int64]) -> Floats:
-        """AP per topic of an `order` of the candidates, shape (topics, candidates)."""
+        order = self.order(weights, gate, shape, factor)
         hits = np.take_along_axis(self.relevant, order, axis=1)
         precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
         return np.asarray((precision * hits).sum(axis=1) / self.totals + self.rest)
+
+    def ap_of_auto(self) -> Floats:
+        """AP per topic of `auto`."""
+        return self.ap(READING_WEIGHTS, factor=bound.FACTOR)
 
     def gain(self, values: Floats) -> float:
         """The relative change in MAP over the first stage; `values` is AP per topic."""
@@ -156,6 +166,15 @@ class Condition:
     def error(self, values: Floats) -> float:
         """The standard error of `gain`, from the differences per topic; `values` is AP per topic."""
         return float((values - self.base).std() / np.sqrt(len(values)) / self.base.mean())
+
+
+def bounded(by_sum: NDArray[np.int64], by_match: NDArray[np.int64], factor: float) -> NDArray[np.int64]:
+    """The order of candidates by the better one of their place by sum and `factor` times that by match.
+
+    `by_sum`, `by_match` and the result have shape (topics, candidates), best first. Equal places are in the order of `by_sum`.
+    """
+    sum_place, match_place = np.argsort(by_sum, axis=1) + 1, np.argsort(by_match, axis=1) + 1
+    return np.lexsort((sum_place, np.minimum(sum_place, factor * match_place)), axis=1)
 
 
 def standardised(tables: Floats, present: NDArray[np.bool_]) -> Floats:
@@ -204,6 +223,32 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
         for kind, (bodies, topics, qrels) in made.items():
             index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
             yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch, most=MADE)
+    for corpus in CORPORA:
+        if corpus != NATURALLY_SHORT:
+            yield from short_conditions(corpus, collections, scratch)
+
+
+def short_conditions(corpus: str, collections: Path, scratch: Path) -> Iterator[Condition]:
+    """The collection's own training topics and known items on the first SHORT words of its documents.
+
+    `corpus` is the collection's name; the other parameters are those of `compute_conditions`.
+    """
+    dataset = DATASETS[corpus]
+    documents = [
+        {"id": document["id"], "contents": " ".join(document["contents"].split()[:SHORT])}
+        for document in read_corpus(collections / dataset.folder / dataset.corpus)
+    ]
+    index = corpus_index(documents, scratch, f"{corpus}-short-documents")
+    own = next((name for name in OWN_TOPICS if name.partition(" ")[0] == corpus and name != corpus), corpus)
+    kind = "short documents"
+    topics, qrels = DATASETS[own].read(collections)
+    own_kind = kind if OWN_TOPICS[own] == "topical" else f"{OWN_TOPICS[own]}, {kind}"
+    yield measured(f"{own}, {kind}", own_kind, corpus, index, topics, qrels, scratch)
+    for name, (topics, qrels) in (
+        ("known items", known_items(documents, MADE, codes=False)),
+        ("noisy known items", known_items(documents, MADE, 5, codes=False)),
+    ):
+        yield measured(f"{corpus}, {name}, {kind}", f"{name}, {kind}", corpus, index, topics, qrels, scratch, most=MADE)
 
 
 def larger_condition(collections: Path, scratch: Path) -> Condition:

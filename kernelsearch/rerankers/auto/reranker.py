@@ -1,16 +1,18 @@
 """`auto`: a fusion with a fixed recipe and fixed weights, for collections without training data.
 
-Half of the sum is how well a document matches the query: the multi-scale language model, which includes the first stage's
-score, and the title. The other half is feedback: a relevance model, the cosine to the first documents, and the cosine to them
-in the latent space. Two mechanisms limit feedback per query, both by the posterior p(d|q) of
+One part of the sum is how well a document matches the query: the multi-scale language model, which includes the first stage's
+score, and the title. The other part is feedback: a relevance model, the cosine to the first documents, and the cosine to them
+in the latent space. Three mechanisms limit feedback per query, the first two by the posterior p(d|q) of
 `ranking_models.posterior_weights`:
 
 - Feedback documents are weighted by the posterior. If one document scores far above the others, feedback uses nearly this
   document alone and changes little; if many have similar scores, it uses their common vocabulary. The scores are those of the
   language model for the first stage's first documents (feature `read`): for noisy queries it ranks the relevant document
   first more often than BM25.
-- The posterior by the first stage's scores is a feature: a document that scores far above all others stays first unless the
-  other features agree on another one. If many documents have similar scores, the feature is close to 0 for all.
+- The posteriors by the scores of the first stage and of the language model are features: a document that scores far above all
+  others stays first unless the other features agree on another one. If many documents have similar scores, these features are
+  close to 0 for all.
+- A document that matches the query well stays near its place by the match, whatever feedback says (`bound`).
 
 The language model takes longer than all other features together. It is therefore computed only for the first MATCHED
 documents by a sum with the first stage's score instead; these are ranked by the complete sum, the others follow.
@@ -41,7 +43,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import Model
-from kernelsearch.rerankers.auto import AUTO
+from kernelsearch.rerankers.auto import AUTO, bound
 from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
@@ -77,6 +79,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
             self.sources = (*self.sources, PARTS)
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
+        self._matching = [column for column, name in enumerate(self.recipe) if column == 0 or name == PARTS]
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
         self._match: tuple[Model, Features] | None = None
 
@@ -117,11 +120,22 @@ class AutoReranker(FusedReranker[AutoSettings]):
             return listed
         order = self._order(pool, table)
         ((best, features),) = self._matched([query], pools, [order], context)
-        ranked = self.ordered(best.docs, self.learner.predict(features))
+        ranked = self.ordered(best.docs, self.learner.predict(features) + self.lifts(best.docs, features))
         others = pool.docs[order[best.depth :]]
         if not np.array_equal(pool.docs[: listed.depth], listed.docs):  # the list is deeper than the pool
             others = np.concatenate([others, listed.docs[~np.isin(listed.docs, pool.docs)]])
         return extended(ranked, others, self.limit(listed, pool, context))
+
+    def lifts(self, docs: NDArray[np.int32], table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the bound on feedback adds to each document's sum, shape (documents,); parameters as in the base class.
+
+        With vectors nothing is bounded, since a document may match by meaning alone.
+        """
+        if self.vectors is not None:
+            return super().lifts(docs, table)
+        by_match = self.best_first(docs, table[:, self._matching] @ self.weights[self._matching])
+        sums = self.learner.predict(table)
+        return bound.lifts(sums, self.best_first(docs, sums), by_match)
 
     def _order(self, pool: Candidates, table: NDArray[np.float64]) -> NDArray[np.int64]:
         """The places of a pool's documents by the sum with the first stage's score, best first."""

@@ -144,6 +144,13 @@ class FusedReranker(Reranker[D]):
         best = self.ordered(pool.docs, self.learner.predict(table))
         return followed_by(best, listed.docs, self.limit(listed, pool, context))
 
+    def lifts(self, docs: NDArray[np.int32], table: Floats) -> Floats:
+        """What is added to the fuser's sum of each document, shape (documents,); 0 unless a subclass bounds feedback.
+
+        `docs` are rows of the forward index, `table` has their features, shape (documents, features).
+        """
+        return np.zeros(len(docs))
+
     @staticmethod
     def limit(listed: Candidates, pool: Candidates, context: Context) -> int:
         """The length of a reranked list: what the first stage was asked for, or that of `listed` if more; else the pool's."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Kinds of features that take the best documents for relevant ones.
 FEEDBACK_KINDS = ("read", "rm", "rm3", "rocchio", "top", "klsa", "pert")
+#: The part of a score by which a bound on feedback moves a document up.
+BOUND = "bound"
 #: What a kind of feature is made of; other kinds are made of words.
 WORDS = "words"
 EVIDENCE = {"first": WORDS, "dense": "vectors", "dense-rm": "vectors", "hybrid": "feedback by both", "run": "runs"}
@@ -54,6 +56,9 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
         Contribution(reranker.recipe[column], float(parts[column]), f"rank {ranks[column]} of {pool.depth} by this feature")
         for column in order
     )
+    if lift := float(reranker.lifts(pool.docs, table)[row]):
+        detail = "moves it up: feedback may not put it further below its place by match"
+        contributions = (*contributions, Contribution(BOUND, lift, detail))
     shares = reranker.importance()
     importance = {name: round(float(share), 4) for name, share in zip(reranker.recipe, shares, strict=True)}
     notes: dict[str, Any] = {"importance": importance}
@@ -70,29 +75,37 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     docs, weights = feedback_documents(reranker, query, candidates, context)
     notes["feedback"] = feedback_note(reranker.index.forward, docs, weights)
     if "certainty" in notes:
-        notes["decision"] = decision_note(dict(zip(reranker.recipe, parts.tolist(), strict=True)), notes)
+        notes["decision"] = decision_note({part.label: part.value for part in contributions}, notes)
     for entry, likeness in zip(
         notes["feedback"]["documents"], neighbour_likeness(reranker.index, doc, docs, vectors), strict=True
     ):
         entry |= likeness
-    return Explanation(reranker.name, docid, float(parts.sum()), contributions, notes)
+    return Explanation(reranker.name, docid, float(parts.sum()) + lift, contributions, notes)
 
 
 def decision_note(parts: Mapping[str, float], notes: Mapping[str, Any]) -> dict[str, Any]:
     """How far feedback goes for a query: its part of a document's score beside the other ones, and the reasons.
 
-    `parts` are {feature: part of the score}. In the note, `parts` are those of the match with the query, of feedback and of the
-    first stage's certainty, which sum to the score; `reasons` are sentences from the notes `feedback` and `certainty`.
+    `parts` are {feature: part of the score}, and BOUND where the document was moved up. In the note, `parts` are those of the
+    match with the query, of feedback, of the certainty of the first stage and of the match, and of the bound on feedback; they
+    sum to the score. `reasons` are sentences from the notes `feedback` and `certainty`, and one about the bound.
     """
     groups = {"match": 0.0, "feedback": 0.0, "certainty": 0.0}
     for name, part in parts.items():
-        group = "certainty" if name == CERTAINTY else "feedback" if kind_of(name) in FEEDBACK_KINDS else "match"
-        groups[group] += part
+        if name == BOUND:
+            group = BOUND
+        elif name.rpartition("/")[2] == CERTAINTY:
+            group = "certainty"
+        else:
+            group = "feedback" if kind_of(name) in FEEDBACK_KINDS else "match"
+        groups[group] = groups.get(group, 0.0) + part
     feedback, certainty = notes["feedback"], notes["certainty"]
     reasons = [
         f"feedback: {len(feedback['documents'])} documents that count as much as {feedback['effective']:g} equal ones",
         f"certainty: the first stage gives {certainty['docid']} a probability of {certainty['probability']:.2f} among its best",
     ]
+    if BOUND in groups:
+        reasons.append("bound: feedback would have put the document too far below its place by match, so it was moved up")
     return {"parts": {group: round(part, 4) for group, part in groups.items()}, "reasons": reasons}
 
 

@@ -18,7 +18,7 @@ def plot(explanation: Explanation, title: str, path: Path) -> None:
     left.barh(labels, [part.value for part in parts], color=["#7aa6c2" if part.value >= 0 else "#c8553d" for part in parts])
     left.axvline(0, color="0.3", linewidth=0.8)
     left.set_xlabel(f"part of {explanation.docid}'s score {explanation.score:.2f}")
-    right.barh(labels, [importance[label] for label in labels], color="0.65")
+    right.barh(labels, [importance.get(label, 0.0) for label in labels], color="0.65")
     right.set_xlabel("importance in the model")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

@@ -20,11 +20,14 @@ logger = logging.getLogger(__name__)
 #: and the first stage's score on an index without positions.
 MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
 
+#: The match with the title.
+TITLE = "bm25:field=title"
+
 #: Feedback by the first stage's scores: a relevance model, the cosine to the best documents, and that in the latent space.
 PLAIN_FEEDBACK = ("rm", f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}", "klsa:lambda=1")
 
 #: {feature: weight} of the sum of z-scores that a trained fusion starts from: that of `auto` with feedback by the first stage.
-AUTO_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(PLAIN_FEEDBACK, 1.0)}
+AUTO_WEIGHTS = {MATCH: 2.0, TITLE: 1.0, **dict.fromkeys(PLAIN_FEEDBACK, 1.0)}
 
 #: The first stage's certainty, which keeps a document first that scores far above the others.
 CERTAINTY_SHARPNESS = 10.0
@@ -41,9 +44,18 @@ READ_FEEDBACK = (
     f"read:{MATCH}/klsa:lambda=1",
 )
 
+#: The same for the match.
+READ_CERTAINTY = f"read:{MATCH}/{CERTAINTY}"
+
 #: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which a
 #: training over hundreds of topics takes too long for. `python -m tools.reproduce.auto` shows how the weights were chosen.
-READING_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(READ_FEEDBACK, 1.0), CERTAINTY: 0.5}
+READING_WEIGHTS = {
+    MATCH: 2.0,
+    TITLE: 1.0,
+    **dict.fromkeys(READ_FEEDBACK, 1.5),
+    CERTAINTY: 0.25,
+    READ_CERTAINTY: 0.5,
+}
 
 #: The match with words inside identifiers, its weight on an index of source code, and the share of words joined by separators
 #: that makes an index one: prose has less than .0002, Python's standard library .17 (`python -m tools.reproduce.kinds`).
@@ -124,7 +136,7 @@ def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[st
     """
     offered = {name: name for name in recipe}
     if MATCH in offered and not index.forward.has_positions:
-        by_first_stage = dict(zip(READ_FEEDBACK, PLAIN_FEEDBACK, strict=True))
+        by_first_stage = {**dict(zip(READ_FEEDBACK, PLAIN_FEEDBACK, strict=True)), READ_CERTAINTY: CERTAINTY}
         offered = {name: by_first_stage.get(place, place) for name, place in offered.items()}
         offered[MATCH] = PLAIN
         logger.info("%s: the index stores no positions, so the first stage's score takes the place of mslm", method)

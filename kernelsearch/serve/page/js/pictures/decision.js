@@ -1,9 +1,14 @@
-// How far feedback goes for a query: its part of the score beside the match and the first stage's certainty, and why.
+// How far feedback goes for a query: its part of the score beside the match, the certainty and the bound on feedback, and why.
 
 import { contributionBars } from "../bars.js";
 import { number } from "../format.js";
 
-const LABELS = { match: "match with the query", feedback: "feedback", certainty: "certainty of the first stage" };
+const LABELS = {
+  match: "match with the query",
+  feedback: "feedback",
+  certainty: "certainty of the best documents",
+  bound: "bound on feedback",
+};
 
 /** { title, note, node }, or null where the explanation has no decision. `actions` has title(docid). */
 export function decisionPicture({ notes, score }, { title }) {
@@ -13,7 +18,8 @@ export function decisionPicture({ notes, score }, { title }) {
   return {
     title: "How far feedback goes for this query",
     note: `Feedback comes from ${documents.length} documents that count as much as ${number(effective)} equal ones. The first stage gives `
-      + `“${title(notes.certainty.docid)}” a probability of ${number(notes.certainty.probability)} among its best.`,
+      + `“${title(notes.certainty.docid)}” a probability of ${number(notes.certainty.probability)} among its best.`
+      + (notes.decision.parts.bound ? " Feedback would have put this document too far below its place by match." : ""),
     node: contributionBars({ contributions, score }),
   };
 }

@@ -13,24 +13,27 @@ import argparse
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH, READING_WEIGHTS
+from kernelsearch.rerankers.auto.bound import FACTOR
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH, READ_CERTAINTY, READING_WEIGHTS, TITLE
 from tools import ROOT
 from tools.data.datasets import add_collections_option
-from tools.reproduce.auto_gates import bounds_table, gates_table, variants_table
+from tools.reproduce.auto_gates import gates_table, variants_table
 from tools.reproduce.auto_tables import (
+    CORPORA,
     FEEDBACK,
     KINDS,
     MADE,
-    READ_CERTAINTY,
     SOFT_FEEDBACK,
     TOPICAL,
     Condition,
     compute_conditions,
     larger_condition,
+    made_conditions,
 )
 from tools.reproduce.claims import section as claims_section
 from tools.reproduce.pages import markdown_table, risk, rounded
@@ -38,63 +41,79 @@ from tools.reproduce.pages import markdown_table, risk, rounded
 #: Conditions of test topics, which are measured only: the choice of weights sees training and development topics.
 TEST = ("nfcorpus", "scifact")
 ALONE = ("rm3", "rm", MATCH, "pert", "top:docs=20,sharpness=5", "klsa:lambda=1", "klsa", *SOFT_FEEDBACK, *FEEDBACK)
-#: Among the settings whose topical mean is within TOLERANCE of the best, the one that loses least elsewhere is chosen.
-TOLERANCE = 0.01
 CLAIMS_HEADING = "## Learned fusion on claims"
+#: Methods of the table of conditions, by features.
+RANKERS = {"RM3": "rm3", "pert": "pert", "mslm": MATCH, "klsa": "klsa"}
+
+#: What is compared: weights of the posteriors of the first stage and of the match, of each kind of feedback, and the factors of
+#: the bound on feedback.
+POSTERIORS = ((0.5, 0.0), (0.25, 0.5))
+FEEDBACK_WEIGHTS = (1.0, 1.25, 1.5, 2.0)
+FACTORS = (None, 2.0, 1.5, 1.25)
 
 
-def settings() -> list[dict[str, float]]:
-    """The weights that are compared: those of `auto` first, then a grid around them."""
-    out = [dict(READING_WEIGHTS)]
-    fixed = {name: weight for name, weight in READING_WEIGHTS.items() if name not in FEEDBACK}
-    grid = product((FEEDBACK[:2], SOFT_FEEDBACK), (0.5, 1.0), (1.0, 1.5), (0.25, 0.5), (0.0, 0.5))
-    for (rm_name, top_name), top, klsa, certainty, read in grid:
-        feedback = {rm_name: 1.0, top_name: top, FEEDBACK[2]: klsa}
-        out.append({**fixed, **feedback, CERTAINTY: certainty, READ_CERTAINTY: read})
+class Setting(NamedTuple):
+    """Weights by feature, and the factor of the bound on feedback, None for no bound."""
+
+    weights: Mapping[str, float]
+    factor: float | None = None
+
+    def ap(self, condition: Condition) -> NDArray[np.float64]:
+        """AP per topic of a `condition`."""
+        return condition.ap(self.weights, factor=self.factor)
+
+
+#: `auto` itself.
+AUTO = Setting(READING_WEIGHTS, FACTOR)
+
+
+def settings() -> dict[tuple[float, float, float, float | None], Setting]:
+    """The settings that are compared, by the weights of the two posteriors and of feedback, and the factor."""
+    out = {}
+    for (certainty, read), feedback, factor in product(POSTERIORS, FEEDBACK_WEIGHTS, FACTORS):
+        weights = {**READING_WEIGHTS, **dict.fromkeys(FEEDBACK, feedback), CERTAINTY: certainty, READ_CERTAINTY: read}
+        out[certainty, read, feedback, factor] = Setting(weights, factor)
     return out
 
 
 def choose(conditions: Sequence[Condition], gains: NDArray[np.float64], without: str | None = None) -> int:
-    """The setting that the procedure chooses on conditions other than those of the collection `without` and of test topics.
+    """The setting with the largest mean over kinds of conditions, without those of the collection `without` and of test topics.
 
     `gains` has shape (settings, conditions).
     """
     seen = np.array([condition.corpus != without and condition.name not in TEST for condition in conditions])
-    topical = np.array([condition.kind == "topical" for condition in conditions])
-    other = np.array([condition.kind not in TOPICAL for condition in conditions])
-    means = gains[:, seen & topical].mean(axis=1)
-    losses = np.minimum(gains[:, seen & other], 0).mean(axis=1)
-    return int(np.argmax(np.where(means >= means.max() - TOLERANCE, losses, -np.inf)))
+    kinds = np.array([condition.kind for condition in conditions])
+    means = [gains[:, seen & (kinds == kind)].mean(axis=1) for kind in sorted(set(kinds[seen]))]
+    return int(np.argmax(np.mean(means, axis=0)))
 
 
-def page(conditions: Sequence[Condition], larger: Condition, claims: str) -> str:
+def page(conditions: Sequence[Condition], redrawn: Sequence[Condition], larger: Condition, claims: str) -> str:
     """The page docs/reproductions/auto.md on these `conditions`.
 
-    `larger` is one of them with more topics, `claims` is the text of the section on learned fusion.
+    `redrawn` are conditions of another draw of made topics, `larger` is one of `conditions` with more topics, `claims` is the
+    text of the section on learned fusion.
     """
-    rankers: dict[str, Mapping[str, float]] = {
-        "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {MATCH: 1.0}, "klsa": {"klsa": 1.0}, "auto": READING_WEIGHTS,
-    }  # fmt: skip
+    alone = {name: Setting({feature: 1.0}) for name, feature in RANKERS.items()}
+    rankers = {**alone, "auto": AUTO}
     compared = settings()
-    gains = np.array([[condition.gain(condition.ap(weights)) for condition in conditions] for weights in compared])
+    gains = np.array([[condition.gain(setting.ap(condition)) for condition in conditions] for setting in compared.values()])
     corpora = list(dict.fromkeys(condition.corpus for condition in conditions))
     chosen = {corpus: choose(conditions, gains, corpus) for corpus in corpora}
     rows, below = [], []
     changes: dict[str, list[NDArray[np.float64]]] = {name: [] for name in rankers}
     for place, condition in enumerate(conditions):
         cells = [condition.name, str(len(condition.totals)), rounded(float(condition.base.mean()))]
-        for name, weights in rankers.items():
-            values = condition.ap(weights)
+        for name, setting in rankers.items():
+            values = setting.ap(condition)
             change = values - condition.base
             changes[name].append(change)
             error = f" ±{100 * condition.error(values):.1f}" if name == "auto" else ""
             cells.append(f"{100 * condition.gain(values):+.1f}{error} {risk(change)}")
-        auto = condition.ap(READING_WEIGHTS)
-        if condition.gain(auto) < -0.005:
-            below.append(f"{condition.name} ({100 * condition.gain(auto):+.1f} ±{100 * condition.error(auto):.1f}%)")
+            if name == "auto" and condition.gain(values) < -0.005:
+                below.append(f"{condition.name} ({100 * condition.gain(values):+.1f} ±{100 * condition.error(values):.1f}%)")
         rows.append([*cells, f"{100 * gains[chosen[condition.corpus], place]:+.1f}"])
     lost = {name: np.concatenate(parts) for name, parts in changes.items()}
-    by_kind = zip(*(kind_means(conditions, weights) for weights in rankers.values()), strict=True)
+    by_kind = zip(*(kind_means(conditions, setting) for setting in rankers.values()), strict=True)
     lost_table = markdown_table(
         ("all conditions", *rankers),
         [
@@ -109,85 +128,129 @@ def page(conditions: Sequence[Condition], larger: Condition, claims: str) -> str
         conditions=len(conditions),
         made=MADE,
         larger=larger_text(larger),
+        redrawn=redrawn_table(redrawn),
         gains=markdown_table(("", "topics", "BM25", *rankers, "chosen without the collection"), rows),
         risk=lost_table,
         single=markdown_table(
-            ("alone, gain over BM25", *KINDS), [[f"`{name}`", *kind_means(conditions, {name: 1.0})] for name in ALONE]
+            ("alone, gain over BM25", *KINDS), [[f"`{name}`", *kind_means(conditions, Setting({name: 1.0}))] for name in ALONE]
         ),
-        chosen=chosen_table(conditions, compared, gains, chosen),
+        chosen=chosen_table(conditions, list(compared), gains, chosen),
         settings=len(compared),
         claims=claims,
-        topical=f"{100 * gains[0, topical].mean():+.1f}%",
+        topical=f"{100 * gains[list(compared.values()).index(AUTO), topical].mean():+.1f}%",
         held=f"{100 * held[topical].mean():+.1f}%",
         below=", ".join(below) or "none",
         steps=steps_table(conditions),
         variants=variants_table(conditions),
         gates=gates_table(conditions),
-        bounds=bounds_table(conditions, choose),
+        bounds=bounds_table(conditions, compared, gains),
     )
 
 
 def chosen_table(
     conditions: Sequence[Condition],
-    compared: Sequence[Mapping[str, float]],
+    compared: Sequence[tuple[float, float, float, float | None]],
     gains: NDArray[np.float64],
     chosen: Mapping[str, int],
 ) -> str:
     """What the procedure chooses with a collection left out, and what this gives on it, beside `auto`.
 
-    `compared` are the settings (weights by feature), `auto`'s first; `gains` has shape (settings, conditions); `chosen` has the
-    number of the chosen setting by the collection that is left out.
+    `compared` are the keys of `settings`; `gains` has shape (settings, conditions); `chosen` has the number of the chosen
+    setting by the collection that is left out.
     """
+    auto = compared.index((AUTO.weights[CERTAINTY], AUTO.weights[READ_CERTAINTY], AUTO.weights[FEEDBACK[0]], AUTO.factor))
     rows = []
-    for corpus, setting in (*chosen.items(), ("none", choose(conditions, gains))):
+    for corpus, number in (*chosen.items(), ("none", choose(conditions, gains))):
         own = np.array([condition.corpus == corpus or corpus == "none" for condition in conditions])
-        topical = np.array([condition.kind == "topical" for condition in conditions]) & own
-        other = np.array([condition.kind not in TOPICAL for condition in conditions]) & own
-        weights, soft = compared[setting], SOFT_FEEDBACK[0] in compared[setting]
-        names = (*(SOFT_FEEDBACK if soft else FEEDBACK[:2]), FEEDBACK[2], CERTAINTY, READ_CERTAINTY)
-        cells = [corpus, "5" if soft else "10", ", ".join(f"{weights.get(name, 0.0):g}" for name in names)]
-        for part in (topical, other):
-            means = [f"{100 * gains[number, part].mean():+.1f}%" if part.any() else "" for number in (setting, 0)]
-            cells += means
-        cells += [f"{100 * gains[number, other].min():+.1f}%" for number in (setting, 0)]
+        topical = np.array([condition.kind in TOPICAL for condition in conditions])
+        certainty, read, feedback, factor = compared[number]
+        cells = [corpus, f"{certainty:g}, {read:g}", f"{feedback:g}", "none" if factor is None else f"{factor:g}"]
+        for part in (own & topical, own & ~topical):
+            cells += [f"{100 * gains[setting, part].mean():+.1f}%" if part.any() else "" for setting in (number, auto)]
+        cells += [f"{100 * gains[setting, own].min():+.1f}%" for setting in (number, auto)]
         rows.append(cells)
-    headings = ("sharpness", "weights", "topical", "`auto`", "other topics", "`auto`", "worst", "`auto`")
+    headings = ("posteriors", "feedback", "factor", "topical", "`auto`", "other topics", "`auto`", "worst", "`auto`")
     return markdown_table(("left out", *headings), rows)
 
 
+def bounds_table(
+    conditions: Sequence[Condition],
+    compared: Mapping[tuple[float, float, float, float | None], Setting],
+    gains: NDArray[np.float64],
+) -> str:
+    """Feedback of several weights without and with a bound, with `auto`'s weights of the posteriors.
+
+    `compared` are the settings; `gains` has shape (settings, conditions).
+    """
+    own = np.array([condition.kind == "topical" for condition in conditions])
+    topical = np.array([condition.kind in TOPICAL for condition in conditions])
+    rows = []
+    for (certainty, _, feedback, factor), setting, values in zip(compared, compared.values(), 100 * gains, strict=True):
+        if certainty != AUTO.weights[CERTAINTY]:
+            continue
+        changes = np.concatenate([setting.ap(condition) - condition.base for condition in conditions])
+        cells = [f"{values[part].mean():+.1f}%" for part in (own, topical, ~topical)]
+        cells += [f"{values.min():+.1f}%", str((values < -0.5).sum()), str((changes < -0.01).sum())]
+        cells.append(f"{-changes[changes < 0].sum():.0f}")
+        rows.append([f"{feedback:g}", "none" if factor is None else f"{factor:g}", *cells])
+    headings = ("topical", "with long and short documents and abstracts", "other topics", "worst", "below -.5%", "hurt")
+    return markdown_table(("feedback", "factor", *headings, "AP lost"), rows)
+
+
 def steps_table(conditions: Sequence[Condition]) -> str:
-    """What the two decisions per query change: gains per kind of topics, and the risk over all `conditions`."""
-    soft = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys((*SOFT_FEEDBACK, FEEDBACK[2]), 1.0)}
-    certainty = {CERTAINTY: READING_WEIGHTS[CERTAINTY]}
-    steps: dict[str, Mapping[str, float]] = {
-        "feedback by the first stage's scores": AUTO_WEIGHTS,
-        "and `posterior`": {**AUTO_WEIGHTS, **certainty},
-        "feedback by `mslm`'s scores": soft,
-        "feedback by `mslm`'s scores and `posterior`": {**soft, **certainty},
-        "and sharpness 10: `auto`": READING_WEIGHTS,
+    """What the decisions per query change: gains per kind of topics, and the risk over all `conditions`."""
+    certainty = {CERTAINTY: 0.5}
+    match = {MATCH: 2.0, TITLE: 1.0}
+    soft = {**match, **dict.fromkeys((*SOFT_FEEDBACK, FEEDBACK[2]), 1.0)}
+    sharp = {**match, **dict.fromkeys(FEEDBACK, 1.0)}
+    posteriors = {name: READING_WEIGHTS[name] for name in (CERTAINTY, READ_CERTAINTY)}
+    steps = {
+        "feedback by the first stage's scores": Setting(AUTO_WEIGHTS),
+        "and `posterior`": Setting({**AUTO_WEIGHTS, **certainty}),
+        "feedback by `mslm`'s scores": Setting(soft),
+        "and `posterior` of the first stage": Setting({**soft, **certainty}),
+        "and sharpness 10": Setting({**sharp, **certainty}),
+        "and `posterior` of `mslm`": Setting({**sharp, **posteriors}),
+        "and 1.5 times the feedback": Setting(READING_WEIGHTS),
+        "and the bound: `auto`": AUTO,
     }
     rows = []
-    for label, weights in steps.items():
-        changes = np.concatenate([condition.ap(weights) - condition.base for condition in conditions])
-        below = sum(condition.gain(condition.ap(weights)) < -0.005 for condition in conditions)
+    for label, setting in steps.items():
+        aps = [setting.ap(condition) for condition in conditions]
+        changes = np.concatenate([values - condition.base for condition, values in zip(conditions, aps, strict=True)])
+        below = sum(condition.gain(values) < -0.005 for condition, values in zip(conditions, aps, strict=True))
         counts = [str((changes < -0.01).sum()), f"{-changes[changes < 0].sum():.1f}", str(below)]
-        rows.append([label, *kind_means(conditions, weights), *counts])
+        rows.append([label, *kind_means(conditions, setting), *counts])
     return markdown_table(("", *KINDS, "hurt", "AP lost", "below -.5%"), rows)
+
+
+def redrawn_table(conditions: Sequence[Condition]) -> str:
+    """The gains of `mslm` and `auto` on `conditions` of another draw, a row per collection and a column per kind."""
+    kinds = list(dict.fromkeys(condition.kind for condition in conditions))
+    rows = []
+    for corpus in dict.fromkeys(condition.corpus for condition in conditions):
+        cells = []
+        for kind in kinds:
+            matching = [condition for condition in conditions if (condition.corpus, condition.kind) == (corpus, kind)]
+            values = [(condition, AUTO.ap(condition)) for condition in matching]
+            cells.append("".join(f"{100 * c.gain(ap):+.1f} ±{100 * c.error(ap):.1f} {risk(ap - c.base)}" for c, ap in values))
+        rows.append([corpus, *cells])
+    return markdown_table(("`auto`", *kinds), rows)
 
 
 def larger_text(condition: Condition) -> str:
     """The changes by `auto` and `mslm` on a `condition`, as text."""
     parts = []
-    for label, weights in (("auto", READING_WEIGHTS), ("mslm", {MATCH: 1.0})):
-        values = condition.ap(weights)
+    for label, setting in (("auto", AUTO), ("mslm", Setting({MATCH: 1.0}))):
+        values = setting.ap(condition)
         change = f"{100 * condition.gain(values):+.1f} ±{100 * condition.error(values):.1f}%"
         parts.append(f"`{label}` {change} {risk(values - condition.base)}")
     return f"{condition.name} (BM25 {rounded(float(condition.base.mean()))}): {', '.join(parts)}"
 
 
-def kind_means(conditions: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
-    """The mean gain over `conditions` per kind of topics by these `weights` of features, in percent, as text."""
-    gains = [(condition.kind, condition.gain(condition.ap(weights))) for condition in conditions]
+def kind_means(conditions: Sequence[Condition], setting: Setting) -> list[str]:
+    """The mean gain over `conditions` per kind of topics of a `setting`, in percent, as text."""
+    gains = [(condition.kind, condition.gain(setting.ap(condition))) for condition in conditions]
     return [f"{100 * np.mean([gain for other, gain in gains if other == kind]):+.1f}%" for kind in KINDS]
 
 
@@ -382,7 +445,10 @@ def main() -> None:
     again = arguments.claims
     claims = claims_section(arguments.collections, arguments.scratch) if again else kept_claims(arguments.output)
     larger = larger_condition(arguments.collections, arguments.scratch)
-    arguments.output.write_text(page(conditions, larger, claims), encoding="utf-8")
+    redrawn = [
+        condition for corpus in CORPORA for condition in made_conditions(corpus, arguments.collections, arguments.scratch, 1)
+    ]
+    arguments.output.write_text(page(conditions, redrawn, larger, claims), encoding="utf-8")
     print(f"{arguments.output}: written")
 
 

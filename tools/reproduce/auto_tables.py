@@ -18,7 +18,6 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import effective_documents, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors, vocabulary_idf
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.auto import bound
 from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import Features, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
@@ -32,7 +31,7 @@ Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 600, 100
-#: The collection on whose noisy known items `auto` is below BM25 by more than .5%, measured again on so many topics.
+#: The collection on whose noisy known items feedback loses most, measured again on so many topics.
 LARGER_CORPUS, LARGER = "npl", 2400
 #: The collection whose documents are short as they are.
 NATURALLY_SHORT = "npl"
@@ -155,10 +154,6 @@ class Condition:
         precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
         return np.asarray((precision * hits).sum(axis=1) / self.totals + self.rest)
 
-    def ap_of_auto(self) -> Floats:
-        """AP per topic of `auto`."""
-        return self.ap(READING_WEIGHTS, factor=bound.FACTOR)
-
     def gain(self, values: Floats) -> float:
         """The relative change in MAP over the first stage; `values` is AP per topic."""
         return float(values.mean() / self.base.mean() - 1)
@@ -207,25 +202,38 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
             index = corpus_index(long, scratch, f"{corpus}-long-documents")
             yield measured(f"{corpus}, long documents", "long documents", corpus, index, topics, qrels, scratch)
     for corpus in CORPORA:
-        dataset = DATASETS[corpus]
-        index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
-        documents = read_corpus(collections / dataset.folder / dataset.corpus)
-        for kind, (topics, qrels) in (
-            ("known items", known_items(documents, MADE, codes=False)),
-            ("noisy known items", known_items(documents, MADE, 5, codes=False)),
-            ("posts", posts(documents, MADE)),
-        ):
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch, most=MADE)
-        made = {"titles": titles(documents, MADE), "conclusions": conclusions(documents, MADE, codes=False)}
-        made = {kind: parts for kind, parts in made.items() if len(parts[1]) >= FEWEST}
-        if OWN_TOPICS[corpus] == "topical":
-            made["abstracts"] = abstracts(documents, dataset.read(collections)[1], MADE)
-        for kind, (bodies, topics, qrels) in made.items():
-            index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch, most=MADE)
+        yield from made_conditions(corpus, collections, scratch)
     for corpus in CORPORA:
         if corpus != NATURALLY_SHORT:
             yield from short_conditions(corpus, collections, scratch)
+
+
+def made_conditions(corpus: str, collections: Path, scratch: Path, draw: int = 0) -> Iterator[Condition]:
+    """The topics that are made from the documents of a collection.
+
+    `corpus` is the collection's name. `draw` chooses other sentences and words, by other seeds, without the abstracts, of which
+    there is one draw. The other parameters are those of `compute_conditions`.
+    """
+    dataset, other = DATASETS[corpus], 1000 * draw
+    suffix = f", draw {draw + 1}" if draw else ""
+    index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+    documents = read_corpus(collections / dataset.folder / dataset.corpus)
+    for kind, (topics, qrels) in (
+        ("known items", known_items(documents, MADE, seed=7 + other, codes=False)),
+        ("noisy known items", known_items(documents, MADE, 5, seed=7 + other, codes=False)),
+        ("posts", posts(documents, MADE, seed=11 + other)),
+    ):
+        yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=MADE)
+    made = {
+        "titles": titles(documents, MADE, seed=3 + other),
+        "conclusions": conclusions(documents, MADE, seed=5 + other, codes=False),
+    }
+    made = {kind: parts for kind, parts in made.items() if len(parts[1]) >= FEWEST}
+    if OWN_TOPICS[corpus] == "topical" and not draw:
+        made["abstracts"] = abstracts(documents, dataset.read(collections)[1], MADE)
+    for kind, (bodies, topics, qrels) in made.items():
+        index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
+        yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=MADE)
 
 
 def short_conditions(corpus: str, collections: Path, scratch: Path) -> Iterator[Condition]:

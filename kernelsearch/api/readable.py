@@ -42,6 +42,7 @@ FEATURES = {
     "rocchio": "query expanded from the best documents (Rocchio)",
     "top": "likeness to the best documents",
     "posterior": "how far the first stage puts it above the others",
+    "bound": "bound on feedback: near its place by match",
     "parts": "query's words, also those inside identifiers",
     "votes": "votes of training queries",
     "klsa": "likeness in meaning to the best documents",
@@ -71,10 +72,15 @@ def feature_meaning(name: str) -> str | None:
 
     >>> feature_meaning("read:mslm/top:docs=20,sharpness=5")
     'likeness to the 20 best documents'
+    >>> feature_meaning("read:mslm/posterior:sharpness=10")
+    'how far the match puts it above the others'
     """
     kind, _, tail = name.partition(":")
     if kind in ("read", "hybrid") and "/" in tail:
-        inner = feature_meaning(tail.partition("/")[2])
+        feature = tail.partition("/")[2]
+        if kind == "read" and feature.startswith("posterior"):
+            return "how far the match puts it above the others"
+        inner = feature_meaning(feature)
         return f"{inner}, by words and vectors" if inner and kind == "hybrid" else inner
     if kind == "top" and (docs := re.search(r"docs=(\d+)", tail)):
         return f"likeness to the {docs[1]} best documents"

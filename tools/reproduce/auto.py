@@ -256,14 +256,15 @@ def kind_means(conditions: Sequence[Condition], setting: Setting) -> list[str]:
 
 TEXT = """# `auto`: gains and losses by kind of query
 
-`python -m tools.reproduce.auto` computes this page in about 10 minutes of CPU time. Every condition takes topics of one kind
+`python -m tools.reproduce.auto` computes this page in about 25 minutes of CPU time. Every condition takes topics of one kind
 on one collection, at most 250 of its own or {made} made ones. The first stage is BM25 (k1 .9, b .4). All rankings are of the
 same candidates: 500 of BM25 and 500 of the expanded query; `mslm` reranks the best 100. Figures are changes in MAP against
 BM25 in percent, for `auto` with the standard error over topics, and in parentheses the number of queries that lose and gain
 more than .01 AP and the sum of the AP lost.
 
 - *topical*: the collections' own topics, with many relevant documents each; cran's are questions, cisi's are verbose.
-  *long documents*: the same topics, on documents that were joined from four related ones each.
+  *long documents*: the same topics, on documents that were joined from four related ones each. *short documents*: the same
+  topics, or the kind that is named before, on the first 44 words of each document, as many as npl's documents have.
   *abstracts*: the first 60 words of a document that is relevant to such a topic; the other documents relevant to the topic are
   relevant, and the document itself is removed from the corpus.
 - *claims*: those of scifact, most with one relevant abstract. *clicks*: queries of the log zerozero, mostly names, with
@@ -272,7 +273,7 @@ more than .01 AP and the sum of the AP lost.
   of another document. *posts*: half of the words of a sentence amid conversation, with a name, a hashtag and an address.
   *titles*: titles against documents without their titles. *conclusions*: the last sentence of an abstract against the rest.
 
-The last five kinds and *abstracts* are made from the corpora with fixed seeds (`tools/data/made_topics.py`). Words are drawn
+The last five of these kinds and *abstracts* are made from the corpora with fixed seeds (`tools/data/made_topics.py`). Words are drawn
 from letters only: earlier versions of this page drew cacm's citation numbers and record codes too, and had a condition of
 "conclusions" that were such codes; `auto` lost up to 9% on these unrealistic queries.
 
@@ -285,13 +286,14 @@ collections.
 
 Of {conditions} conditions these are below BM25 by more than .5%: {below}.
 
-Four times as many topics show that this one loss is not chance:
-{larger}.
-It comes from feedback, since `mslm` alone gains there; on all noisy known items feedback takes away about half of what `mslm`
-gains, or more. All other conditions are above BM25, or within .1% of it. Standard errors on queries with one relevant document
-are .4 to 2%, so their changes of less than one or two percent are not decided. Earlier versions of this page had 200 made
-topics per condition and five conditions below BM25 by more than .5%; with the further topics four of these are at BM25 or above
-it.
+On npl, whose documents are short, noisy known items lost 2.4 ±.9% before there was a bound on feedback. Four times as many
+topics: {larger}.
+Standard errors on queries with one relevant document are .4 to 2%, so their changes of less than one or two percent are not
+decided.
+
+A second draw of made topics, by other seeds, on which nothing was chosen; gain in percent, standard error, and risk as above:
+
+{redrawn}
 
 {risk}
 
@@ -302,13 +304,13 @@ Anserini's RM3 weights them by their scores, which differ little among the first
 document answers far better than the others is expanded from that document alone; sharpness and number of documents, 20, are the
 same for all queries.
 
-Two further decisions are made per query. The scores s are those of `mslm` for the first stage's best 50 documents, on the
-first stage's scale: in the relevant document of a noisy query, its words are close together. And the first stage's own
-posterior, with sharpness 10, is a feature (`posterior`), which keeps a document first that BM25 scores far above the others.
-The order by `mslm` is more reliable than BM25's, so `rm` and `top` weight its documents with sharpness 10 instead of 5, which
-gives the first ones more weight. With sharpness 10 in `klsa` too, nine conditions gained no more: the topical ones and long
-documents +17.7% instead of +17.8%, the others +3.3% instead of +2.8%, the worst one -6.1% instead of -5.0% (200 made topics
-per condition).
+Three further decisions are made per query. The scores s are those of `mslm` for the first stage's best 50 documents, on the
+first stage's scale: in the relevant document of a noisy query, its words are close together. The posteriors of the first stage
+and of `mslm`, with sharpness 10, are features (`posterior`), which keep a document first that scores far above the others. And
+a bound limits what feedback can cost: a document's place is the better one of its place by the sum and 1.5 times its place by
+`mslm` (`kernelsearch.rerankers.auto.bound`). The document that `mslm` puts first is second at worst, and the r-th is not below
+place 2.5 r. With the bound, feedback can have more weight. The order by `mslm` is more reliable than BM25's, so `rm` and `top`
+weight its documents with sharpness 10 instead of 5, which gives the first ones more weight.
 
 {steps}
 
@@ -316,28 +318,21 @@ Each feature alone; `read:mslm/rm` is `rm` by `mslm`'s scores:
 
 {single}
 
-## Weights chosen when a collection is left out
+## Settings chosen when a collection is left out
 
-The procedure compares {settings} settings: `auto`'s, and a grid around it of the sharpness of `rm` and `top`, the weights of
-feedback by `rm`, `top` and `klsa`, of `posterior`, and of a `posterior` by `mslm`'s scores. Among those whose topical mean on
-the other collections is within one percent of the best it takes the one with the least mean loss on their other topics. Test
-topics of nfcorpus and scifact are measured only.
+The procedure compares {settings} settings: the weights of the two posteriors (first stage .5; first stage .25 and `mslm` .5), of
+each kind of feedback (1 to 2) and the factor of the bound (none, 2, 1.5, 1.25). It takes the one with the largest mean gain over
+the kinds of conditions on the other collections. Test topics of nfcorpus and scifact are measured only.
 
 {chosen}
 
-Sharpness 10 and a `posterior` by `mslm`'s scores are chosen on all seven sets of collections. With a collection left out the
-procedure gives about what `auto` gives there: on topical topics -.7 to +.2%, on the others +1.0% (cran) to -.8% (zerozero). So
-`auto` keeps its weights, but a `posterior` by `mslm` beside a smaller one by the first stage would be the first change to
-make: with all collections seen it gives .2% more on the other topics, and .1% less on topical ones. The weights were chosen on
-earlier versions of these conditions, with fewer topics, so `auto`'s own columns are not held out.
+CHOSEN_PROSE
 
-A wider grid, once, outside of this page's command: 384 sums of the match, the title and `klsa` with weights of `rm` (1, 1.5),
-`top` (.5, 1), `posterior` (0 to .5) and `posterior` by `mslm` (0 to 1), and of two more features, the tf-idf cosine (0 to .75)
-and `pert` (0, .5). Seen on all conditions, 151 of them have no condition below -.5%; the one with the largest mean over all
-conditions gains 8.6% (`auto` 8.4%), of which topical ones +19.4 instead of +19.8%. This does not hold with a collection left
-out: the largest mean among the settings without a condition below -.5% on the other collections gives 8.4% like `auto`, topical
-+19.0%, and is below -.5% on one condition again (cisi's conclusions, -1.2%); without `pert` on two. So the one loss above can
-be avoided only by a choice that has seen it.
+The same settings on all conditions, with `auto`'s posteriors:
+
+{bounds}
+
+BOUNDS_PROSE
 
 {claims}
 ## Decisions per query that were tried
@@ -346,11 +341,9 @@ Variants of the sum, on all conditions ("topical" includes *long documents* and 
 
 {variants}
 
-`effective` is the effective number of feedback documents. Most variants exchange topical gains for gains elsewhere, as a
-constant factor on feedback does; `posterior` of `mslm` instead of the first stage's gives more on the others at the same
-topical gain, but brings a second condition below -.5%.
+VARIANTS_PROSE
 
-A logistic gate between a quarter and twice `auto`'s feedback weights, of the logarithm of the query's number of terms, the
+A logistic gate between a quarter and one and a half times `auto`'s feedback weights, of the logarithm of the query's number of terms, the
 idf-weighted share of the query's terms in the best document (`coverage`), `effective`, the mean cosine between feedback
 documents (`cohesion`), the overlap between the ten best by match and by feedback (`agreement`), and the z-score of the first
 stage's best document (`height`). Fitted without the collection that it is measured on; "constant" is a constant gate with the
@@ -358,29 +351,7 @@ fitted one's mean:
 
 {gates}
 
-No gate gives more on topical and on other topics than `auto`'s constant weights (first row of the table above) on collections
-that it was not fitted on, and single measures give what their own constant gives. Within a kind of query none of these measures
-correlates with the change in AP by more than about .2. The paragraphs below on bonuses, on first documents and on bounds by the
-first stage are of scripts that use the tool's functions.
-
-A bound on how far feedback moves a document down: no document may fall below so many times its place by `mslm`, up to its
-20th. For a query with one relevant document this bounds the loss of reciprocal rank, whatever the query is, and feedback can
-have more weight:
-
-{bounds}
-
-At the same topical gain the bound loses less than a smaller weight of feedback does: compare `auto` with bound 2 and feedback
-times .75. But weight and bound that are chosen without the collection lose more on other topics than `auto` (without npl the
-choice is more feedback and no bound), rows with as much topical gain hurt more queries, and scores would no longer be sums
-that `explain` adds up. It was left out, although 1.5 times the feedback with bound 2 gives as much as `auto` on topical
-queries and more on the others, with no condition below -.5%: this row was seen on the conditions that it is measured on. So
-were the same bound by the first stage's places or by both (at most +.2% on other topics for -.5% on topical ones), and a bonus
-of up to 6 for 1/place or of up to 2 for -log(place) by match (between the bound and `auto`).
-
-The document that `mslm` puts first stays first, without a parameter: topical +19.7% instead of +19.8%, noisy known items +6.7%
-instead of +4.5%, but clicks +.4% instead of +3.1%, cisi's conclusions -1.4% instead of 0, and 2422 queries hurt instead of
-2356. By the first stage's first document, or by the first of the match without feedback, other topics lose (18 conditions of
-120 topics: -2.7 and -1.1%).
+GATES_PROSE
 
 Measures that the literature on query drift suggests, computed once, outside of this page's command, for 200 made topics per
 condition and all others: the overlap of the posterior over feedback documents with that of the query without one of its terms,
@@ -396,16 +367,7 @@ deviation of .24.
 
 ## Tried and left out
 
-- Less feedback on an index of short documents, whose words say little about which of them are close together: npl's have 27
-  terms on average, those of the other collections 49 to 176. Short documents explain npl's loss: with the documents
-  of the other collections cut at 44 words, `mslm` gains 1.5 to 5.6% on noisy known items (300 topics) instead of 8 to 22%, and
-  `auto` has -2.7 ±1.6 (cran), -1.1 ±1.5 (cacm), +1.9 ±1.2 (cisi), -3.1 ±1.5 (nfcorpus) and +.3 ±1.2% (scifact). But half of
-  the feedback gives up .8 to 3.6% on the topical queries of the same short documents and 1.8% on those of npl, for .2 to 2.3%
-  on noisy known items and 3.1% on npl's (2,400 topics). Nor do other weights of `posterior` by `mslm` or of the match help on
-  short documents without a loss on topical queries.
-- The title's weight for the match on an index without titles, where feedback has a larger share of the sum (20 conditions: npl,
-  long documents, titles, conclusions): npl's noisy known items +.4 instead of -1.9%, but topical ones with long documents and
-  abstracts +13.3 instead of +14.3%, and the others +2.2 instead of +2.1%.
+SHORT_PROSE
 - The posterior of the first stage added as it is instead of as a z-score, with sharpness 5 to 20 and weights 3 to 12, and the
   relative gap between the best two scores as a bonus for the best document: between the rows with and without `posterior`
   above.

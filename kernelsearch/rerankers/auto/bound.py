@@ -23,7 +23,7 @@ def lifts(
 ) -> NDArray[np.float64]:
     """What is added to each document's sum so that its place is the better one of the two, shape (documents,).
 
-    Documents whose place by sum is the better one get 0; the others get a score between those of their new neighbours.
+    Documents that pass others with larger sums get a score between those of their new neighbours, all others 0.
 
     Parameters
     ----------
@@ -33,15 +33,11 @@ def lifts(
     factor : how many times its place by match a document's place may be
     """
     count = len(sums)
-    out = np.zeros(count)
     sum_place, match_place = np.empty(count), np.empty(count)
     sum_place[by_sum] = match_place[by_match] = np.arange(1, count + 1)
-    unmoved = sum_place <= factor * match_place
-    if unmoved.all():
-        return out
     order = np.lexsort((sum_place, np.minimum(sum_place, factor * match_place)))
-    values, fixed = sums[order], np.flatnonzero(unmoved[order])
-    # Documents that are moved up may be the last ones, so the scores go on below the list.
-    places, scores = np.append(fixed, count), np.append(values[fixed], values.min() - 1)
-    out[order] = np.interp(np.arange(count), places, scores) - values
+    values = sums[order]
+    unmoved = np.flatnonzero(values == np.maximum.accumulate(values[::-1])[::-1])  # no larger sum follows
+    out = np.empty(count)
+    out[order] = np.interp(np.arange(count), unmoved, values[unmoved]) - values
     return out

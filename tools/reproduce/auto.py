@@ -273,9 +273,9 @@ more than .01 AP and the sum of the AP lost.
   of another document. *posts*: half of the words of a sentence amid conversation, with a name, a hashtag and an address.
   *titles*: titles against documents without their titles. *conclusions*: the last sentence of an abstract against the rest.
 
-The last five of these kinds and *abstracts* are made from the corpora with fixed seeds (`tools/data/made_topics.py`). Words are drawn
-from letters only: earlier versions of this page drew cacm's citation numbers and record codes too, and had a condition of
-"conclusions" that were such codes; `auto` lost up to 9% on these unrealistic queries.
+The last five of these kinds and *abstracts* are made from the corpora with fixed seeds (`tools/data/made_topics.py`). Words
+are drawn from letters only: earlier versions of this page drew cacm's citation numbers and record codes too, and had a
+condition of "conclusions" that were such codes; `auto` lost up to 9% on these unrealistic queries.
 
 {gains}
 
@@ -320,15 +320,16 @@ Each feature alone; `read:mslm/rm` is `rm` by `mslm`'s scores:
 
 ## Settings chosen when a collection is left out
 
-The procedure compares {settings} settings: the weights of the two posteriors (first stage .5; first stage .25 and `mslm` .5), of
-each kind of feedback (1 to 2) and the factor of the bound (none, 2, 1.5, 1.25). It takes the one with the largest mean gain over
-the kinds of conditions on the other collections. Test topics of nfcorpus and scifact are measured only.
+The procedure compares {settings} settings: the weights of the two posteriors (first stage .5; first stage .25 and `mslm` .5),
+of each kind of feedback (1 to 2) and the factor of the bound (none, 2, 1.5, 1.25). It takes the one with the largest mean gain
+over the kinds of conditions on the other collections. Test topics of nfcorpus and scifact are measured only.
 
 {chosen}
 
-A bound and the two posteriors are chosen on all seven sets of collections; the weight of feedback is 1.5 or 2, the factor 1.5 or,
-without nfcorpus, 2. With a collection left out, the conditions below -.5% are again only those of known items on short
-documents. The settings were first explored on all conditions, so `auto`'s own columns are not held out; the second draw above is.
+A bound and the two posteriors are chosen on all seven sets of collections; the weight of feedback is 1.5 or 2, the factor 1.5
+or, without nfcorpus, 2. With a collection left out, the conditions below -.5% are again only those of known items on short
+documents. The settings were first explored on all conditions, so `auto`'s own columns are not held out; the second draw above
+is.
 
 The same settings on all conditions, with `auto`'s posteriors:
 
@@ -344,20 +345,20 @@ Variants of the sum, on all conditions ("topical" includes *long* and *short doc
 
 {variants}
 
-`effective` is the effective number of feedback documents. The variants exchange topical gains for gains elsewhere, as the weight
-of feedback and the factor of the bound do.
+`effective` is the effective number of feedback documents. The variants exchange topical gains for gains elsewhere, as the
+weight of feedback and the factor of the bound do.
 
 A logistic gate between a quarter and one and a half times `auto`'s feedback weights, of the logarithm of the query's number of
-terms, the idf-weighted share of the query's terms in the best document (`coverage`), `effective`, the mean cosine between feedback
-documents (`cohesion`), the overlap between the ten best by match and by feedback (`agreement`), and the z-score of the first
-stage's best document (`height`). Fitted without the collection that it is measured on; "constant" is a constant gate with the
-fitted one's mean:
+terms, the idf-weighted share of the query's terms in the best document (`coverage`), `effective`, the mean cosine between
+feedback documents (`cohesion`), the overlap between the ten best by match and by feedback (`agreement`), and the z-score of
+the first stage's best document (`height`). Fitted without the collection that it is measured on; "constant" is a constant gate
+with the fitted one's mean:
 
 {gates}
 
-Gates by several measures gain up to .9% on topical topics over a constant gate of the same mean, and up to .2% on the others, but
-none gives more on both than `auto` (first row of the table above) on collections that it was not fitted on. Within a kind of
-query none of these measures correlates with the change in AP by more than about .2.
+Gates by several measures gain up to .9% on topical topics over a constant gate of the same mean, and up to .2% on the others,
+but none gives more on both than `auto` (first row of the table above) on collections that it was not fitted on. Within a kind
+of query none of these measures correlates with the change in AP by more than about .2.
 
 Measures that the literature on query drift suggests, computed once, outside of this page's command, for 200 made topics per
 condition and all others: the overlap of the posterior over feedback documents with that of the query without one of its terms,

@@ -15,7 +15,7 @@ from kernelsearch.core.errors import InputError, OptionError
 #: How often trees are grown anew when a worker is lost over them.
 ATTEMPTS = 4
 #: Seconds in which the scheduler notices a lost worker, and in which a new one may take its place.
-NOTICED, REPLACED = 5.0, 30.0
+NOTICED, REPLACED = 5.0, 60.0
 
 
 def train(

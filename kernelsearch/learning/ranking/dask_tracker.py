@@ -6,6 +6,7 @@ whole process from within C++: a scheduler that others use too, or this very pro
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import subprocess
@@ -51,7 +52,12 @@ def client_with_tracker_apart(client: Any) -> Iterator[Any]:
             client.run_on_scheduler(_end_children)
 
 
-def _start_child(start: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+async def _start_child(start: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """Starts the child in a thread: it imports xgboost, and the scheduler answers its workers meanwhile."""
+    return await asyncio.to_thread(_child_address, start, *arguments)
+
+
+def _child_address(start: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     child = subprocess.Popen(
         [sys.executable, "-c", TRACKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

@@ -112,12 +112,13 @@ class TrainingVotes:
     def _similarities(self, query: Query) -> NDArray[np.float64]:
         terms, values = unit_query(self.forward, query)
         vector = np.zeros(len(self.terms))
-        inside = np.isin(terms, self.terms)
-        vector[np.searchsorted(self.terms, terms[inside])] = values[inside]
+        columns = self.terms.searchsorted(terms)
+        inside = np.flatnonzero(self.terms.take(columns, mode="clip") == terms) if len(self.terms) else columns[:0]
+        vector[columns[inside]] = values[inside]
         similarity = self.vectors @ vector
-        own = self.qids == query.qid
         if self.leave_out:
-            similarity[own] = 0.0
+            similarity[self.qids == query.qid] = 0.0
         if not self.related:
+            own = self.qids == query.qid
             similarity[(self._by_query @ self._by_query[own].T).toarray().any(axis=1)] = 0.0
         return np.asarray(similarity, dtype=np.float64)

@@ -41,6 +41,8 @@ typedef struct {
     int64_t width;       /* of a window, filled up with zeros */
     float *window;       /* (width) */
     /* of one text */
+    int32_t *slots;      /* (relevant tokens): the distinct slots */
+    float *by_slot;      /* (slots): the mass of each slot's tokens, then what a token of it adds; all 0 between texts */
     float *token;        /* (text + width): what tokens add to the bounds of columns, with zeros around the text */
     float *sums;         /* (text columns) */
     double *windows;     /* (text columns + columns): bounds or similarities of windows by their first column */
@@ -54,7 +56,7 @@ static void bounds_free(Bounds *bounds)
     free(bounds->blocks); free(bounds->given); free(bounds->query); free(bounds->floor); free(bounds->mass);
     free(bounds->values); free(bounds->slope); free(bounds->query_phi);
     free(bounds->window); free(bounds->token); free(bounds->sums); free(bounds->windows); free(bounds->similarity);
-    free(bounds->known); free(bounds->begin);
+    free(bounds->known); free(bounds->begin); free(bounds->slots); free(bounds->by_slot);
 }
 
 static int64_t filled_up(int64_t count) { return (count + WIDTH - 1) / WIDTH * WIDTH; }
@@ -77,6 +79,8 @@ static int bounds_prepare(
     failed |= sized((void **)&bounds->slope, cells + BLOCK, sizeof(float));
     failed |= sized((void **)&bounds->query_phi, columns, sizeof(double));
     failed |= sized((void **)&bounds->window, bounds->width, sizeof(float));
+    failed |= sized((void **)&bounds->slots, longest, sizeof(int32_t));
+    failed |= sized((void **)&bounds->by_slot, slots, sizeof(float));
     failed |= sized((void **)&bounds->token, longest + half + bounds->width, sizeof(float));
     failed |= sized((void **)&bounds->sums, most, sizeof(float));
     failed |= sized((void **)&bounds->windows, most + columns, sizeof(double));
@@ -200,7 +204,7 @@ static inline void add_given(const Bounds *bounds, int64_t slot, float share)
         for (int place = 0; place < BLOCK; place++) mass[given[k + place].row] += share * given[k + place].share;
 }
 
-/* The bounds of all columns of a text. */
+/* The bounds of all columns of a text. Words repeat, so sums over rows are made once per slot. */
 static void column_bounds(Bounds *bounds, const Level *level, const Text *text)
 {
     const int64_t columns = level->columns, rows = level->rows, cells = bounds->cells;
@@ -209,13 +213,21 @@ static void column_bounds(Bounds *bounds, const Level *level, const Text *text)
     const double scale = 1 / (1 + level->eta);
     /* Any point gives bounds: this is about the mean of the text's columns. */
     const double mean = scale * bounds->window_total / (double)(text->step * text->columns);
+    int32_t *restrict slots = bounds->slots;
+    float *restrict by_slot = bounds->by_slot;
+    int64_t distinct = 0;
     double held = 0;
     for (int64_t k = 0, p = 0; k < text->relevant_count; k++) {
         const int64_t t = text->relevant[k], slot = text->slot_of[t];
         while ((p + 1) * text->step <= t) p++;
-        const double share = text->mass[t] * text->shares[p] * mean;
-        add_given(bounds, slot, (float)share);
-        held += share * level->held[slot];
+        slots[distinct] = (int32_t)slot;
+        distinct += by_slot[slot] == 0; /* a slot without mass may be counted twice, which changes nothing */
+        by_slot[slot] += (float)(text->mass[t] * text->shares[p] * mean);
+    }
+    for (int64_t k = 0; k < distinct; k++) {
+        const int64_t slot = slots[k];
+        add_given(bounds, slot, by_slot[slot]);
+        held += (double)by_slot[slot] * level->held[slot];
     }
     for (int64_t k = 0; k < cells; k++) point[k] += bounds->floor[k];
     const double other = level->floor[rows] - held > LEAST_OTHER ? level->floor[rows] - held : LEAST_OTHER;
@@ -235,18 +247,23 @@ static void column_bounds(Bounds *bounds, const Level *level, const Text *text)
                 + query * logarithm(other) - query - bounds->query_phi[j];
         }
         height += other_slope * level->floor[rows];
-        for (int64_t k = 0; k < text->relevant_count; k++) {
-            const int64_t t = text->relevant[k], slot = text->slot_of[t], end = bounds->blocks[slot + 1];
+        for (int64_t k = 0; k < distinct; k++) {
+            const int64_t slot = slots[k], end = bounds->blocks[slot + 1];
             float sum = -(float)(other_slope * level->held[slot]);
             for (int64_t m = bounds->blocks[slot]; m < end; m += BLOCK)
                 sum += (given[m].share * slope[given[m].row] + given[m + 1].share * slope[given[m + 1].row])
                     + (given[m + 2].share * slope[given[m + 2].row] + given[m + 3].share * slope[given[m + 3].row]);
-            bounds->token[text->half + t] = (float)text->mass[t] * sum;
+            by_slot[slot] = sum;
+        }
+        for (int64_t k = 0; k < text->relevant_count; k++) {
+            const int64_t t = text->relevant[k];
+            bounds->token[text->half + t] = (float)text->mass[t] * by_slot[text->slot_of[t]];
         }
         window_sums(bounds->token, bounds->window, bounds->width, text->step, text->columns, bounds->sums);
         for (int64_t p = 0; p < text->columns; p++)
             bounds->similarity[p * columns + j] = height + (double)bounds->sums[p] * (text->shares[p] * scale);
     }
+    for (int64_t k = 0; k < distinct; k++) by_slot[slots[k]] = 0;
     memset(point, 0, (size_t)cells * sizeof(float));
 }
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core import compiled
+from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.selection import Selection
 from kernelsearch.kernels import ranking_models
@@ -37,6 +38,17 @@ def known_inverse_norms(index: ForwardIndex) -> Floats:
     if norms is None:
         norms = _INVERSE_NORMS[index] = np.zeros(len(index))
     return norms
+
+
+def unit_query(index: ForwardIndex, query: Query) -> tuple[NDArray[np.int64], Floats]:
+    """The tf·idf vector of `query` at unit length, as the kernel `cosine` has it: term numbers and values, both (terms,).
+
+    Terms that `index` doesn't have are left out.
+    """
+    numbers, weights = ranking_models.known_terms(index.term_ids(query.terms), query.weights)
+    vector = weights * vocabulary_idf(index)[numbers]
+    length = float(np.sqrt(vector @ vector))
+    return numbers, vector / length if length else vector
 
 
 class TfidfVectors:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import accumulate
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ from kernelsearch.lucene.versions import has_term_vectors
 CONTENTS = "contents"
 #: Searchers, one per ranking model, that an opened index keeps: requests may ask for any k1 and b.
 MAX_SEARCHERS = 64
+#: Lists of single queries that a thread caches: the first stage's, and that of one expanded query.
+RECENT = 2
 #: Largest number of documents of one Lucene reader (IndexWriter.MAX_DOCS).
 MAX_ROWS = 2**31 - 1 - 128
 
@@ -70,6 +73,19 @@ class FieldStatistics:
     vectors: bool  #: whether term vectors are stored
 
 
+class _Search(NamedTuple):
+    """A query, how it was searched for, and its list."""
+
+    query: Query
+    model: Model | BM25WithoutIdf
+    hits: int
+    ranked: Candidates
+
+    def has(self, queries: Sequence[Query], model: Model | BM25WithoutIdf, hits: int) -> bool:
+        """Whether the list begins with the best `hits` documents of `queries` by `model`."""
+        return len(queries) == 1 and hits <= self.hits and self.model == model and self.query == queries[0]
+
+
 class LuceneIndex:
     """A Lucene index, or several shards as one, opened for reading. All methods are thread-safe.
 
@@ -88,6 +104,7 @@ class LuceneIndex:
         self.language = language or self.shards.language
         self._searchers: dict[Model | BM25WithoutIdf, Any] = {}
         self._lock = threading.Lock()
+        self._recent = threading.local()
         jvm.start(java_heap)
         self._open()
 
@@ -133,6 +150,7 @@ class LuceneIndex:
     @reads_index
     def close(self) -> None:
         """Closes the index's files. The object can't be used afterwards."""
+        self._recent = threading.local()
         self._reader.close()
 
     @property
@@ -185,14 +203,26 @@ class LuceneIndex:
 
         `model` is the ranking model. With `feedback` the queries are expanded first. `threads` is the number of Java threads
         that share the queries.
+
+        A thread's last lists of single queries are cached: feedback needs the first documents of the list just retrieved.
         """
         if not queries:
             return []
+        recent: deque[_Search] = self._recent.__dict__.setdefault("searches", deque(maxlen=RECENT))
+        if feedback is None:
+            for search in recent:
+                if search.has(queries, model, hits):
+                    return [search.ranked.top(hits)]
         if feedback is not None:
             assert not isinstance(model, BM25WithoutIdf)  # a model of expanded queries
             queries = self.expand(queries, feedback, model=model, threads=threads)
             model = model_of_expanded(feedback, model)
-        return self.search_with(self._searcher(model), queries, hits, threads)
+        lists = self.search_with(self._searcher(model), queries, hits, threads)
+        if len(queries) == 1:
+            for array in (lists[0].docs, lists[0].scores):
+                array.flags.writeable = False  # the next caller gets the same
+            recent.append(_Search(queries[0], model, hits, lists[0]))
+        return lists
 
     def search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
         """Returns the best `hits` documents for each of `queries` by `searcher`.

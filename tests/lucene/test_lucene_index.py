@@ -2,6 +2,7 @@ import json
 import shutil
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from kernelsearch import index as index_verb
 from kernelsearch.api.export import export
 from kernelsearch.api.index import Index
-from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, JavaError, OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import ranking_models
@@ -340,3 +341,35 @@ def test_threads_that_end_leave_no_java_thread_behind(tiny):
         worker.join()
     assert results == [results[0]] * 20 and results[0] > 0
     assert count() <= before + 1
+
+
+def test_the_first_documents_of_a_list_just_retrieved_are_not_searched_for_again(demo_index, monkeypatch):
+    fresh, index = (LuceneIndex(demo_index.shards) for _ in range(2))
+    (query, other), calls = demo_index.lucene.queries(["leaking tap", "roof tiles"]), []
+    search_with = index.search_with
+    monkeypatch.setattr(index, "search_with", lambda *arguments: calls.append(arguments) or search_with(*arguments))
+    index.search([query], 20)
+    index.search([other], 20)  # as that of an expanded query
+    (first,) = index.search([query], 5)
+    (expected,) = fresh.search([query], 5)
+    assert len(calls) == 2
+    assert first.docs.tolist() == expected.docs.tolist()
+    assert first.scores.tolist() == expected.scores.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        first.scores[0] = 0
+    index.search([query], 21)
+    index.search([query], 5, model=BM25Model(1.2, 0.75))
+    index.search([query, other], 5)
+    assert len(calls) == 5
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(index.search, [query], 5).result()
+    assert len(calls) == 6
+
+
+def test_a_closed_index_has_no_lists(demo_index):
+    index = LuceneIndex(demo_index.shards)
+    (query,) = index.queries(["leaking tap"])
+    index.search([query], 5)
+    index.close()
+    with pytest.raises(JavaError):
+        index.search([query], 5)

@@ -14,7 +14,7 @@ from scipy import sparse
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.reading import json_lines
 from kernelsearch.core.types import Query
-from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.tfidf import unit_query
 from kernelsearch.rerankers.base import OpenedIndex
 
 #: The file in a model's folder. The name belongs to the saved format.
@@ -73,11 +73,16 @@ class TrainingVotes:
     """
 
     def __init__(self, index: OpenedIndex, training: TrainingQueries, leave_out: bool, *, related: bool = True) -> None:
-        forward, cosine = index.forward, Cosine()
+        forward = index.forward
         self.forward, self.leave_out, self.related = forward, leave_out, related
         self.qids = np.array([query.qid for query in training.queries])
-        vectors = [cosine.query_features(forward, query) for query in training.queries]
-        self.vectors = sparse.vstack(vectors, format="csr") if vectors else sparse.csr_matrix((0, len(forward.terms)))
+        vectors = [unit_query(forward, query) for query in training.queries]
+        ends = np.cumsum([0, *(len(terms) for terms, _ in vectors)])
+        numbers = np.concatenate([np.zeros(0, dtype=np.int64), *(terms for terms, _ in vectors)])
+        values = np.concatenate([np.zeros(0), *(values for _, values in vectors)])
+        # Columns are the terms of training queries, so that a query's vector is dense and short.
+        self.terms, places = np.unique(numbers, return_inverse=True)
+        self.vectors = sparse.csr_matrix((values, places, ends), shape=(len(vectors), len(self.terms)))
         sizes = np.array([len(docids) for docids in training.relevant], dtype=np.int64)
         columns = np.repeat(np.arange(len(sizes)), sizes)
         rows = forward.rows_of([docid for docids in training.relevant for docid in docids])
@@ -105,10 +110,15 @@ class TrainingVotes:
         return similarity
 
     def _similarities(self, query: Query) -> NDArray[np.float64]:
-        similarity = (self.vectors @ Cosine().query_features(self.forward, query).T).toarray().ravel()
-        own = self.qids == query.qid
+        terms, values = unit_query(self.forward, query)
+        vector = np.zeros(len(self.terms))
+        columns = self.terms.searchsorted(terms)
+        inside = np.flatnonzero(self.terms.take(columns, mode="clip") == terms) if len(self.terms) else columns[:0]
+        vector[columns[inside]] = values[inside]
+        similarity = self.vectors @ vector
         if self.leave_out:
-            similarity[own] = 0.0
+            similarity[self.qids == query.qid] = 0.0
         if not self.related:
+            own = self.qids == query.qid
             similarity[(self._by_query @ self._by_query[own].T).toarray().any(axis=1)] = 0.0
         return np.asarray(similarity, dtype=np.float64)

@@ -258,8 +258,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
         if not self.automatic or self.weight == 0 or not len(latent):
             return MixScale()
+        mean, deviation = float(latent.mean()), _deviation(latent)
+        if self.weight == 1:  # query scores don't count
+            return MixScale(mean, deviation)
         own = np.asarray(query_scores, dtype=np.float64)
-        return MixScale(float(latent.mean()), _deviation(latent), float(own.mean()), _deviation(own))
+        return MixScale(mean, deviation, float(own.mean()), _deviation(own))
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -335,6 +338,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: MixScale) -> NDArray[np.float64]:
         """λ times the latent scores plus 1 - λ times the query scores, both on one scale, shape (documents,)."""
         smoothed = (latent.astype(np.float64) - scale.latent_mean) / scale.latent_deviation
+        if self.weight == 1:
+            return np.asarray(smoothed)
         own = (query_scores.astype(np.float64) - scale.score_mean) / scale.score_deviation
         return np.asarray(self.weight * smoothed + (1 - self.weight) * own)
 

@@ -208,9 +208,11 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         new = difference(docs, last.docs)
         if len(new):
             levels = self.matcher.scores_of_words(last.rows, self.word_ranges(new))
-            together = np.concatenate([last.docs, new])
-            order = np.argsort(together, kind="stable")
-            last = last._replace(docs=together[order], levels=np.concatenate([last.levels, levels])[order])
+            if len(last.docs):
+                together = np.concatenate([last.docs, new])
+                order = np.argsort(together, kind="stable")
+                new, levels = together[order], np.concatenate([last.levels, levels])[order]
+            last = last._replace(docs=new, levels=levels)
         self._cache.last = last
         return last.levels[np.searchsorted(last.docs, docs)]
 

@@ -19,7 +19,6 @@ from scipy import sparse
 
 import kernelsearch
 from kernelsearch.core.measures import average_precision
-from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.folds import related_groups, topic_folds
 from kernelsearch.learning.ranking.choose import Best, CompleteList
 from kernelsearch.learning.ranking.fusers import Learner
@@ -160,14 +159,13 @@ def compute(
     the features.
     """
     if not cache.exists():
-        qids, forward, cosine = judged_topics(topics, qrels), index.forward, Cosine()
+        qids, forward = judged_topics(topics, qrels), index.forward
         queries = index.lucene.queries([topics[qid] for qid in qids], qids)
         voters, judged = queries, qrels
         if voting is not None:
             names = judged_topics(*voting)
             voters, judged = index.lucene.queries([voting[0][qid] for qid in names], names), voting[1]
         votes = TrainingVotes(index, TrainingQueries.of(voters, judged), leave_out=voting is None)
-        own = sparse.vstack([cosine.query_features(forward, query) for query in queries], format="csr")
         features = Features(index, (*recipe.fixed, VOTES), sources=recipe.sources, training_votes=votes)
         plain = Features(index, ("first",), sources=[name for name in recipe.sources if name != VOTES])
         auto, parts, measured = AutoReranker(index, vectors=recipe.vectors), [], []
@@ -195,7 +193,7 @@ def compute(
         totals, bm25, auto_ap = np.array(measured).T
         relevant = votes.relevant.tocoo()
         arrays |= {"totals": totals, "bm25": bm25, "auto": auto_ap, "rel_rows": relevant.row, "rel_cols": relevant.col}
-        arrays |= {"sims": (own @ votes.vectors.T).toarray().astype(np.float32), "qids": np.array(qids)}
+        arrays |= {"sims": np.array([votes.cosines(query) for query in queries], dtype=np.float32), "qids": np.array(qids)}
         cache.parent.mkdir(parents=True, exist_ok=True)
         arrays |= {"names": np.array([*recipe.fixed, VOTES]), "ndocs": np.array(len(forward))}
         np.savez(cache, **arrays)  # type: ignore[arg-type]

@@ -109,16 +109,20 @@ class TrainingVotes:
             similarity = self._recent[query] = self._similarities(query)
         return similarity
 
-    def _similarities(self, query: Query) -> NDArray[np.float64]:
+    def cosines(self, query: Query) -> NDArray[np.float64]:
+        """The cosine of `query` with each training query, shape (training queries,)."""
         terms, values = unit_query(self.forward, query)
         vector = np.zeros(len(self.terms))
         columns = self.terms.searchsorted(terms)
         inside = np.flatnonzero(self.terms.take(columns, mode="clip") == terms) if len(self.terms) else columns[:0]
         vector[columns[inside]] = values[inside]
-        similarity = self.vectors @ vector
+        return np.asarray(self.vectors @ vector, dtype=np.float64)
+
+    def _similarities(self, query: Query) -> NDArray[np.float64]:
+        similarity = self.cosines(query)
         if self.leave_out:
             similarity[self.qids == query.qid] = 0.0
         if not self.related:
             own = self.qids == query.qid
             similarity[(self._by_query @ self._by_query[own].T).toarray().any(axis=1)] = 0.0
-        return np.asarray(similarity, dtype=np.float64)
+        return similarity

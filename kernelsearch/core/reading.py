@@ -327,7 +327,8 @@ def _levels(value: object) -> int:
 
 #: Texts that are numbers; with re.ASCII, white space is that of C.
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*", re.ASCII | re.IGNORECASE)
+# \d+\.?\d* would match long rows of digits in many ways and take time with the square of their length.
+_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*", re.ASCII | re.IGNORECASE)
 
 
 def whole_number(text: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:

@@ -98,7 +98,7 @@ class _Expression:
     """A recursive-descent parser of sums of products of numbers, kernels and sums in parentheses."""
 
     #: Numbers, operators and parentheses, names.
-    TOKEN = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![^+*()\s])|[+*()]|[^+*()\s]+")
+    TOKEN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![^+*()\s])|[+*()]|[^+*()\s]+")
 
     def __init__(self, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None) -> None:
         self.text, self.parameters, self.vectors = text, parameters, vectors

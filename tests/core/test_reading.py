@@ -240,6 +240,12 @@ def test_a_number_is_what_other_tools_read_as_one(mark):
     assert math.isnan(to_number("NaN"))
 
 
+def test_a_long_row_of_digits_is_refused_in_linear_time():
+    # Time with the square of the length would be minutes.
+    with pytest.raises(ValueError, match="is not a number"):
+        to_number("9" * 200_000 + "x")
+
+
 def test_a_stored_record_has_the_last_value_of_a_key():
     assert json_object('{"a": 1, "a": 2}') == {"a": 2} == parse_json('{"a": 1, "a": 2}', "d1", stored=True)
 

@@ -45,7 +45,7 @@ CORPORA = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact")
 KINDS = (
     "topical", "long documents", "short documents", "abstracts", "claims", "clicks", "known items", "noisy known items",
     "posts", "titles", "conclusions", "claims, short documents", "known items, short documents",
-    "noisy known items, short documents",
+    "noisy known items, short documents", "posts, short documents",
 )  # fmt: skip
 
 #: Kinds with several relevant documents per topic; the others have one, or few.
@@ -237,7 +237,7 @@ def made_conditions(corpus: str, collections: Path, scratch: Path, draw: int = 0
 
 
 def short_conditions(corpus: str, collections: Path, scratch: Path) -> Iterator[Condition]:
-    """The collection's own training topics and known items on the first SHORT words of its documents.
+    """The collection's own training topics, known items and posts on the first SHORT words of its documents.
 
     `corpus` is the collection's name; the other parameters are those of `compute_conditions`.
     """
@@ -255,6 +255,7 @@ def short_conditions(corpus: str, collections: Path, scratch: Path) -> Iterator[
     for name, (topics, qrels) in (
         ("known items", known_items(documents, MADE, codes=False)),
         ("noisy known items", known_items(documents, MADE, 5, codes=False)),
+        ("posts", posts(documents, MADE)),
     ):
         yield measured(f"{corpus}, {name}, {kind}", f"{name}, {kind}", corpus, index, topics, qrels, scratch, most=MADE)
 

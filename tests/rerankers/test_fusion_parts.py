@@ -525,7 +525,7 @@ def test_a_model_with_autos_weights_ranks_as_auto_of_that_depth(index, model, tm
     rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update(auto_with_vectors="none"))
     own = next(option.default for option in registry.method("auto").options if option.key == "depth")
     for depth, expected in ((7, 7), (own + 1, own)):
-        assert FusionReranker(index, model=str(tmp_path / "m"), depth=depth)._auto.settings.depth == expected
+        assert FusionReranker(index, model=str(tmp_path / "m"), depth=depth)._input.settings.depth == expected
 
 
 def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, model):

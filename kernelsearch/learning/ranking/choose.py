@@ -40,7 +40,8 @@ class CompleteList(NamedTuple):
     `qid` is the query's id in the table, `X` (candidates, features) holds normalised features, `relevant` (candidates,) marks
     relevant candidates, and `total` is the number of relevant documents, those that are no candidates included. `unrelated`
     (candidates, features) are the features as they would be if no other training query had a relevant document in common with
-    this one, None where that changes nothing.
+    this one, None where that changes nothing. `nearness` is the largest cosine of another training query, and that of one
+    without a relevant document in common; None where queries are not compared.
     """
 
     qid: int
@@ -48,16 +49,18 @@ class CompleteList(NamedTuple):
     relevant: NDArray[np.bool_]
     total: int
     unrelated: NDArray[np.float32] | None = None
+    nearness: tuple[float, float] | None = None
 
 
-def _standard_error(differences: NDArray[np.float64]) -> float:
+def standard_error(differences: NDArray[np.float64]) -> float:
+    """The standard error of the mean of `differences` per query; 0 for a single one."""
     return float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
 
 def _gains(tried: NDArray[np.float64], other: NDArray[np.float64], caution: float) -> bool:
     """Whether AP per query is higher than that of another candidate by more than `caution` standard errors."""
     difference = tried - other
-    return bool(difference.mean() > caution * _standard_error(difference))
+    return bool(difference.mean() > caution * standard_error(difference))
 
 
 def _orders(scores: NDArray[np.float64], lists: Lists) -> bool:
@@ -90,7 +93,8 @@ class Best(Learner):
     a query the same score, in every query, is passed over, and InputError is raised where no other is left. At most `queries`
     queries, drawn by chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted
     winner, `choice_` its name, `tried_` the AP per query of each candidate, `scores_` its MAP and `unrelated_scores_` that of
-    queries to which no training query is related.
+    queries to which no training query is related. `cases_` has the AP per query for both: with the features as they are, and
+    unrelated.
     """
 
     name = "best"
@@ -98,6 +102,7 @@ class Best(Learner):
     choice_: str
     chosen_: Learner
     tried_: dict[str, NDArray[np.float64]]
+    cases_: tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 
     def __init__(
         self,
@@ -144,21 +149,23 @@ class Best(Learner):
             deciding = np.ones(len(ids), dtype=bool)
         if complete is None:
             tried = self._tried(table[deciding], labels[deciding], ids[deciding])
+            self.cases_ = tried, tried
         else:
-            related, unrelated = self._tried_on(complete, table, labels, ids, groups or {})
-            self.scores_ = {name: float(values.mean()) for name, values in related.items()}
-            self.unrelated_scores_ = {name: float(values.mean()) for name, values in unrelated.items()}
+            related, unrelated = self.cases_ = self._tried_on(complete, table, labels, ids, groups or {})
             tried = {name: (related[name] + unrelated[name]) / 2 for name in related}
-        means = {name: float(values.mean()) for name, values in tried.items()}
-        if complete is None:
-            self.scores_ = self.unrelated_scores_ = means
+        self.scores_, self.unrelated_scores_ = (
+            {name: float(values.mean()) for name, values in case.items()} for case in self.cases_
+        )
         self.tried_, lists = tried, Lists.of(ids)
         for name in preferred(tried, self.inputs, self.caution):
-            learner = self._make(name).fit(table, labels, ids)
-            if _orders(learner.predict(table, ids), lists):
-                self.choice_, self.chosen_ = name, learner
+            self.take(name, table, labels, ids)
+            if _orders(self.predict(table, ids), lists):
                 return self
         raise InputError("best: every learner gives all documents of a query the same score; are the features constant?")
+
+    def take(self, name: str, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> None:
+        """Fits the candidate `name` on all rows and makes it the choice; the other parameters are those of `fit`."""
+        self.choice_, self.chosen_ = name, self.make(name).fit(X, y, qid)
 
     def _tried_on(
         self,
@@ -178,7 +185,7 @@ class Best(Learner):
         for held_out in query_folds(numbers, min(self.folds, len(np.unique(numbers))), self.random_state):
             learned = ~np.isin(row_groups, numbers[held_out])
             for name in self.candidates:
-                learner = self._make(name).fit(table[learned], labels[learned], ids[learned])
+                learner = self.make(name).fit(table[learned], labels[learned], ids[learned])
 
                 def measure(entry: CompleteList, X: NDArray[np.float32], learner: Learner = learner) -> float:
                     return list_average_precision(learner.predict(X.astype(np.float64)), entry.relevant, entry.total)
@@ -197,7 +204,7 @@ class Best(Learner):
         predictions = {name: np.zeros(len(labels)) for name in self.candidates}
         for held_out in query_folds(ids, min(self.folds, len(np.unique(ids))), self.random_state):
             for name in self.candidates:
-                learner = self._make(name).fit(table[~held_out], labels[~held_out], ids[~held_out])
+                learner = self.make(name).fit(table[~held_out], labels[~held_out], ids[~held_out])
                 predictions[name][held_out] = learner.predict(table[held_out], ids[held_out])
         judged = [rows for rows in Lists.of(ids) if (labels[rows] > 0).any()]
         return {
@@ -205,7 +212,8 @@ class Best(Learner):
             for name, scores in predictions.items()
         }
 
-    def _make(self, name: str) -> Learner:
+    def make(self, name: str) -> Learner:
+        """The candidate of that name, unfitted."""
         if isinstance(self.candidates, Mapping):
             candidate = self.candidates[name]
             copy: Learner = type(candidate)(**candidate.get_params())

@@ -47,7 +47,7 @@ from kernelsearch.rerankers.auto import AUTO, bound
 from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
-from kernelsearch.rerankers.fusion.base import FusedReranker, extended
+from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart, extended
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 from kernelsearch.vectors.nearness import NEIGHBOURS
@@ -97,14 +97,13 @@ class AutoReranker(FusedReranker[AutoSettings]):
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
         """The reranked lists; where vectors are used, some queries are ranked by words alone (`ranked_by_words`)."""
-        out = list(lists)
-        by_words = self.ranked_by_words(queries, lists)
-        for alone, reranker in ((False, self), (True, self._words)) if any(by_words) else ((False, self),):
-            numbers = [number for number, decided in enumerate(by_words) if decided == alone]
-            batch = [queries[number] for number in numbers], [lists[number] for number in numbers]
-            for number, ranked in zip(numbers, FusedReranker.apply_batch(reranker, *batch, context), strict=True):
-                out[number] = ranked
-        return out
+        return apply_apart(
+            queries,
+            lists,
+            self.ranked_by_words(queries, lists),
+            lambda queries, lists: FusedReranker.apply_batch(self._words, queries, lists, context),
+            lambda queries, lists: FusedReranker.apply_batch(self, queries, lists, context),
+        )
 
     def prepare(self, context: Context) -> None:
         """Makes what queries share, before threads need it at the same time."""

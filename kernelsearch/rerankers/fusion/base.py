@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -174,6 +174,27 @@ class FusedReranker(Reranker[D]):
 
         shown = int(self.apply(query, candidates, context).docs[0]) if doc is None else doc
         plot(self.explain(query, candidates, shown, context), query.text, path)
+
+
+def apply_apart(
+    queries: Sequence[Query],
+    lists: Sequence[Candidates],
+    apart: Sequence[bool],
+    rank_apart: Callable[[Sequence[Query], Sequence[Candidates]], list[Candidates]],
+    rank_others: Callable[[Sequence[Query], Sequence[Candidates]], list[Candidates]],
+) -> list[Candidates]:
+    """The reranked lists of `queries`, of which those marked in `apart` are ranked by a function of their own.
+
+    `lists` has the list per query; `rank_apart` and `rank_others` take queries and their lists, and return reranked lists.
+    """
+    out = list(lists)
+    for marked, rank in ((True, rank_apart), (False, rank_others)):
+        numbers = [number for number, is_apart in enumerate(apart) if is_apart == marked]
+        if numbers:
+            ranked = rank([queries[number] for number in numbers], [lists[number] for number in numbers])
+            for number, candidates in zip(numbers, ranked, strict=True):
+                out[number] = candidates
+    return out
 
 
 def followed_by(best: Candidates, docs: NDArray[np.int32], limit: int) -> Candidates:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.learning.ranking.choose import CANDIDATES, LEARNERS, Best
+from kernelsearch.learning.ranking.far_queries import FarQueries
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletNet
@@ -102,15 +103,21 @@ def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic]
     return learner.fit(X, y, qid, client=engine.client)
 
 
-def log_choice(learner: Learner, method: str, trained_on: str) -> None:
+def log_choice(learner: Learner, method: str, trained_on: str, far_queries: FarQueries | None = None) -> None:
     """Logs which learner `best` chose, with the cross-validated MAP of all it tried; nothing for other learners.
 
-    `method` is the method's name, `trained_on` describes the training data, such as "40 queries".
+    `method` is the method's name, `trained_on` describes the training data, such as "40 queries". `far_queries` says which
+    queries an input ranks instead.
     """
     if isinstance(learner, Best):
-        scores = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
-        logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, learner.choice_, trained_on, scores)
-        related, unrelated = (f"{means[learner.choice_]:.4f}" for means in (learner.scores_, learner.unrelated_scores_))
+        choice, scores = learner.choice_, ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
+        means = learner.scores_[choice], learner.unrelated_scores_[choice]
+        if far_queries is not None:
+            means = far_queries.scores
+            choice += f" (for queries without a training query of cosine {far_queries.limit:g} or more: {far_queries.far})"
+            scores += f", both {means[0]:.4f}"
+        logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, choice, trained_on, scores)
+        related, unrelated = (f"{mean:.4f}" for mean in means)
         if unrelated != related:
             message = "%s: on topics that share no relevant document with a training topic expect %s instead of %s"
             logger.info(message, method, unrelated, related)

@@ -24,6 +24,9 @@ KIND = "fusion model"
 VERSION = 1
 #: The note of a model that chose the weights of `auto` for the default recipe: the name of auto's vectors, or "none".
 AS_AUTO = "auto_with_vectors"
+#: The note of a model that ranks queries far from its training queries by an input: {LIMIT: largest cosine, WEIGHTS: {feature:
+#: weight} of the input}, and AS_AUTO where the input is `auto`.
+FAR, LIMIT, WEIGHTS = "far_queries", "limit", "weights"
 
 
 @dataclass(frozen=True)
@@ -154,11 +157,24 @@ def _check_settings(path: str | Path, learner: Learner, settings: Mapping[str, A
     for name, value in settings.items():
         default = getattr(type(learner), name, None)
         if isinstance(default, int | float) and not isinstance(default, bool):
-            fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
+            fits = _is_number(value)
         else:
             fits = default is None or isinstance(value, type(default))
         if not fits:
             raise ArtefactError(f"{path}: damaged, {name} is {quote(value)}; train the model again")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
+
+
+def _check_far(note: object) -> None:
+    """Raises ValueError or KeyError where the note FAR of a model is damaged."""
+    if not isinstance(note, dict) or not isinstance(note.get(AS_AUTO, ""), str):
+        raise ValueError(f"{FAR} is not a description")
+    weights = note[WEIGHTS]
+    if not isinstance(weights, dict) or not weights or not all(map(_is_number, (note[LIMIT], *weights.values()))):
+        raise ValueError(f"{FAR} has no limit or no weights")
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -176,6 +192,8 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         raise ValueError("normalise is not one of z, minmax, none")
     if not isinstance(notes.get(AS_AUTO, ""), str):
         raise ValueError(f"{AS_AUTO} is not a name")
+    if FAR in notes:
+        _check_far(notes[FAR])
     if learner == SimListMKL.name:
         if SIZES not in arrays:
             raise ValueError("its trees are in the format of an earlier version")

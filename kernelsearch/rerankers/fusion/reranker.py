@@ -22,6 +22,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.folds import related_groups
 from kernelsearch.learning.ranking.choose import Best
+from kernelsearch.learning.ranking.far_queries import find_far_queries
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.lucene.models import BM25Model
@@ -37,7 +38,7 @@ from kernelsearch.rerankers.base import (
 )
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.base import FusedReranker
+from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model
 from kernelsearch.rerankers.fusion.features import parse_recipe
@@ -78,10 +79,27 @@ class FusionReranker(FusedReranker[FusionSettings]):
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
         self.runs = read_runs(self.settings.runs, "--fusion.runs")
-        if "votes" in kinds(self.recipe, self.sources):
+        if "votes" in kinds(self.recipe, self.sources) or models.FAR in self.model.notes:
             self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
-        self._auto = self._make_auto(self.model.notes[models.AS_AUTO]) if models.AS_AUTO in self.model.notes else None
+        self._input = self._make_input()
+
+    def _make_input(self) -> Reranker[Any] | None:
+        """The input that ranks in the place of learned weights: all queries, or those far from the training queries."""
+        notes = self.model.notes
+        if models.AS_AUTO in notes:
+            return self._make_auto(notes[models.AS_AUTO])
+        if models.FAR not in notes:
+            return None
+        far = notes[models.FAR]
+        return self._make_auto(far[models.AS_AUTO]) if models.AS_AUTO in far else InputReranker(self, far[models.WEIGHTS])
+
+    def _ranked_by_input(self, query: Query) -> bool:
+        """Whether an input ranks `query`: one that was chosen for all queries, or for those far from the training queries."""
+        far = self.model.notes.get(models.FAR)
+        if far is None or self.training_votes is None:
+            return self._input is not None
+        return self.training_votes.nearness(query) < float(far[models.LIMIT])
 
     def _make_auto(self, vectors: str) -> Reranker[Any]:
         """The method `auto`, which ranks where its weights were chosen: its z-scores are those of fewer documents.
@@ -121,15 +139,33 @@ class FusionReranker(FusedReranker[FusionSettings]):
                     "fusion: the model was trained on the words of query %s (and maybe others): not a held-out figure", name
                 )
                 self._trained_on = frozenset()
-        if self._auto is not None:
-            return self._auto.apply_batch(queries, lists, context)
-        return super().apply_batch(queries, lists, context)
+        chosen_input = self._input
+        if chosen_input is None:
+            return super().apply_batch(queries, lists, context)
+        return apply_apart(
+            queries,
+            lists,
+            [self._ranked_by_input(query) for query in queries],
+            lambda queries, lists: chosen_input.apply_batch(queries, lists, context),
+            lambda queries, lists: FusedReranker.apply_batch(self, queries, lists, context),
+        )
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
-        if self._auto is not None:
-            return self._auto.explain(query, candidates, doc, context)
-        return super().explain(query, candidates, doc, context)
+        if self._input is None or not self._ranked_by_input(query):
+            return super().explain(query, candidates, doc, context)
+        explanation = self._input.explain(query, candidates, doc, context)
+        far = self.model.notes.get(models.FAR)
+        if far is not None and self.training_votes is not None:
+            reason = (
+                f"not by learned weights: the most similar training query has a cosine of "
+                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on"
+            )
+            decision = explanation.notes.setdefault(
+                "decision", {"parts": {"match": round(explanation.score, 4)}, "reasons": []}
+            )
+            decision["reasons"].append(reason)
+        return explanation
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
@@ -160,32 +196,15 @@ class FusionReranker(FusedReranker[FusionSettings]):
             random_state=settings.random_state,
             progress=data.progress,
         )
-        count = len(np.unique(table.qid))
-        learner: Learner
-        if settings.learner != "best":
-            learner, choice = _named_learner(table, settings, data.engine), settings.learner
-        elif count < ENOUGH_QUERIES and plan.weights:
-            logger.info(
-                "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
-                *(("1 training query", "is") if count == 1 else (f"{count} training queries", "are")),
-                ENOUGH_QUERIES,
-            )
-            learner = CombSUM(weights=[plan.weights.get(name, 0.0) for name in plan.recipe], normalise="none")
-            learner.fit(table.X, table.y, table.qid)
-            choice = "auto"
-        else:
-            best = _best_learner(table, plan, queries, judged, settings)
-            log_choice(best, cls.method.name, f"{count} queries")
-            learner, choice = best, best.choice_
+        learner, ranked_by_input = _learned(table, plan, queries, judged, settings, data.engine)
         notes: dict[str, Any] = {
             "normalise": settings.normalise,
             "sources": list(plan.sources),
-            "queries": count,
+            "queries": len(np.unique(table.qid)),
             "rows": len(table.y),
             "trained_on": sorted({query_key(query) for query in queries}),
+            **ranked_by_input,
         }
-        if choice == "auto" and settings.features == RECIPE and plan.sources and settings.normalise == "z":
-            notes[models.AS_AUTO] = plan.vectors or "none"
         files = {FILE: "".join(training.lines())} if training.queries else {}
         return models.save(folder, learner, plan.recipe, notes, files, index.fingerprint)
 
@@ -206,6 +225,28 @@ class FusionReranker(FusedReranker[FusionSettings]):
         scores = load_model(folder).predict(test.X, test.qid)
         evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test or "")
         return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
+
+
+class InputReranker(FusedReranker[FusionSettings]):
+    """Ranks by an input of a trained fusion, a weighted sum of features: the first stage, the match, or auto's weights.
+
+    `fusion` is the trained fusion, whose candidates and normalisation it shares; `weights` are {feature: weight}.
+    """
+
+    method = FUSION
+
+    def __init__(self, fusion: FusionReranker, weights: Mapping[str, float]) -> None:
+        super().__init__(fusion.index, **fusion.settings.to_dict())
+        self.recipe = tuple(weights)
+        self.learner = CombSUM(weights=list(weights.values()), normalise="none")
+        self.sources, self.normalise = fusion.sources, fusion.normalise
+        self.training_votes, self.runs = fusion.training_votes, fusion.runs
+        self.features(DEFAULT_CONTEXT)
+
+    def importance(self) -> Floats:
+        """Share of each feature in the sum of weights, shape (features,), summing to 1."""
+        weights = np.asarray(self.learner.get_params()["weights"], dtype=np.float64)
+        return np.asarray(weights / weights.sum())
 
 
 class _TrainingPlan(NamedTuple):
@@ -238,6 +279,45 @@ def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
         if name in offered:
             weights[offered[name]] = weights.get(offered[name], 0.0) + weight
     return _TrainingPlan(tuple(dict.fromkeys(offered.values())), sources, weights, vectors)
+
+
+def _learned(
+    table: TrainingTable,
+    plan: _TrainingPlan,
+    queries: Sequence[Query],
+    judged: Mapping[str, Mapping[str, int]],
+    settings: FusionFitSettings,
+    engine: Engine,
+) -> tuple[Learner, dict[str, Any]]:
+    """The fitted learner, and notes for the model on the queries that an input ranks instead: all, those far away, or none.
+
+    `table` has the features of `queries`, which were `judged`; `plan` says what they are, `settings` how to learn, and `engine`
+    computes.
+    """
+    default_recipe = settings.features == RECIPE and plan.sources and settings.normalise == "z"
+    as_auto = {models.AS_AUTO: plan.vectors or "none"} if default_recipe else {}
+    count = len(np.unique(table.qid))
+    if settings.learner != "best":
+        return _named_learner(table, settings, engine), {}
+    if count < ENOUGH_QUERIES and plan.weights:
+        logger.info(
+            "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
+            *(("1 training query", "is") if count == 1 else (f"{count} training queries", "are")),
+            ENOUGH_QUERIES,
+        )
+        known = CombSUM(weights=[plan.weights.get(name, 0.0) for name in plan.recipe], normalise="none")
+        return known.fit(table.X, table.y, table.qid), as_auto
+    best = _best_learner(table, plan, queries, judged, settings)
+    nearness = [entry.nearness for entry in table.complete if entry.nearness is not None]
+    far = find_far_queries(best.cases_, np.array(nearness).T, best.choice_, best.inputs, best.caution) if nearness else None
+    if far is None:
+        log_choice(best, FUSION.name, f"{count} queries")
+        return best, as_auto if best.choice_ == "auto" else {}
+    best.take(far.near, table.X, table.y, table.qid)
+    log_choice(best, FUSION.name, f"{count} queries", far)
+    weights = zip(plan.recipe, best.make(far.far).get_params()["weights"], strict=True)
+    note = {models.LIMIT: far.limit, models.WEIGHTS: {name: weight for name, weight in weights if weight}}
+    return best, {models.FAR: {**note, **(as_auto if far.far == "auto" else {}), "cross_validated": list(far.scores)}}
 
 
 def _named_learner(table: TrainingTable, settings: FusionFitSettings, engine: Engine) -> Learner:

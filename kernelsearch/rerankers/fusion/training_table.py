@@ -47,11 +47,15 @@ class FeaturePlan:
 
 class QueryTable(NamedTuple):
     """A query's candidates: their rows, their normalised features, shape (candidates, features), and the columns of votes
-    without those of related training queries, shape (candidates, columns); None where the recipe has no votes."""
+    without those of related training queries, shape (candidates, columns); None where the recipe has no votes.
+
+    `nearness` is the largest cosine of the query with another training query and with an unrelated one, None without votes.
+    """
 
     docs: NDArray[np.int32]
     features: Floats
     unrelated_votes: Floats | None
+    nearness: tuple[float, float] | None = None
 
 
 class FeatureTables:
@@ -59,16 +63,17 @@ class FeatureTables:
 
     def __init__(self, plan: FeaturePlan) -> None:
         self.plan = plan
-        votes = TrainingVotes(plan.index, plan.training, leave_out=True)
+        self.votes = TrainingVotes(plan.index, plan.training, leave_out=True)
         self.features = Features(
-            plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=votes, runs=plan.runs
+            plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=self.votes, runs=plan.runs
         )
         self.vote_columns = [column for column, name in enumerate(plan.recipe) if name.partition(":")[0] == "votes"]
-        self.unrelated_votes = Features(
+        self.unrelated_votes = TrainingVotes(plan.index, plan.training, leave_out=True, related=False)
+        self.unrelated_features = Features(
             plan.index,
             [plan.recipe[column] for column in self.vote_columns],
             model=plan.model,
-            training_votes=TrainingVotes(plan.index, plan.training, leave_out=True, related=False),
+            training_votes=self.unrelated_votes,
         )
 
     def __reduce__(self) -> tuple[type[FeatureTables], tuple[FeaturePlan]]:
@@ -80,10 +85,14 @@ class FeatureTables:
         lists = plan.index.lucene.search(queries, plan.depth, model=plan.model)
         pools = self.features.pool(queries, lists, plan.depth)
         tables = self.features.normalised_tables(queries, pools, plan.normalise)
-        votes: Sequence[Floats | None] = [None] * len(tables)
-        if self.vote_columns:
-            votes = self.unrelated_votes.normalised_tables(queries, pools, plan.normalise)
-        return [QueryTable(pool.docs, table, other) for pool, table, other in zip(pools, tables, votes, strict=True)]
+        if not self.vote_columns:
+            return [QueryTable(pool.docs, table, None) for pool, table in zip(pools, tables, strict=True)]
+        votes = self.unrelated_features.normalised_tables(queries, pools, plan.normalise)
+        nearness = [(self.votes.nearness(query), self.unrelated_votes.nearness(query)) for query in queries]
+        return [
+            QueryTable(pool.docs, table, other, near)
+            for pool, table, other, near in zip(pools, tables, votes, nearness, strict=True)
+        ]
 
     def unrelated(self, table: QueryTable) -> NDArray[np.float32] | None:
         """The features of `table`, a query's, if no training query were related to it; None without votes.
@@ -148,7 +157,7 @@ def training_table(
             if number in measured and grade_of:
                 total = sum(grade > 0 for grade in grades.values())
                 unrelated = shared.unrelated(query_table)
-                rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total, unrelated))
+                rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total, unrelated, query_table.nearness))
             relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
             full = full or (len(relevant) > 0 and not len(others))
             if len(relevant) and len(others):

@@ -59,5 +59,6 @@ def test_a_table_has_the_features_that_a_model_learns_from(index_with_vectors, t
         assert entry.features[mine] == pytest.approx(expected.features[order][:, columns], abs=2e-3)
         new = table.entry(topic, others & ~table.related[topic], entry.pool).features[mine]
         assert new == pytest.approx(maker.unrelated(expected)[order][:, columns], abs=2e-3)
+        assert table.nearness(topic, others) == pytest.approx(expected.nearness, abs=1e-6)
         changed += not np.allclose(new, entry.features[mine])
     assert changed >= 2

@@ -57,9 +57,9 @@ def measure(collections: Path, scratch: Path) -> dict[str, dict[str, float]]:
         unrelated = np.array([str(qid) not in dropped for qid in training.qids])
         for name, (votes, with_related) in TRAINED.items():
             learned = np.ones(len(training.totals), dtype=bool) if with_related else unrelated
-            best = learn(training, learned, voting=votes)
-            by_row[name] = ranked(test, best, list(range(len(qids))), learned & votes, as_new=False)
-            print(f"{name}: {best.choice_}, MAP {np.mean(by_row[name]):.4f}", flush=True)
+            fusion = learn(training, learned, voting=votes)
+            by_row[name] = ranked(test, fusion, list(range(len(qids))), learned & votes, as_new=False)
+            print(f"{name}: {fusion.choice}, MAP {np.mean(by_row[name]):.4f}", flush=True)
         values = {name: dict(zip(qids, map(float, aps), strict=True)) for name, aps in by_row.items()}
         cache.write_text(json.dumps(values), encoding="utf-8")
     content: dict[str, dict[str, float]] = json.loads(cache.read_text(encoding="utf-8"))

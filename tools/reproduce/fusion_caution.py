@@ -6,13 +6,13 @@ that any rule of choice can be applied afterwards. `python -m tools.reproduce.fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.learning.ranking.choose import preferred
+from kernelsearch.learning.ranking.choose import INPUT_CAUTION, preferred
 from tools.reproduce.fusion_conditions import WORDS
 from tools.reproduce.pages import markdown_table
 
@@ -41,6 +41,10 @@ RULES: dict[str, Callable[[Tried], str]] = {f"{caution:g}": cautious(caution) fo
 RULES["inputs as learners"] = among_equals
 
 
+#: What `fusion` does: the rule of `Best`, and an input for topics that are far from the training topics.
+DIVIDED = f"{INPUT_CAUTION:g}, far topics by an input"
+
+
 def gains(values: Mapping[str, Any], rule: Callable[[Tried], str]) -> tuple[float, float]:
     """What a `rule` chooses, in percent against the better of BM25 and auto: as the topics are, and as new.
 
@@ -52,6 +56,14 @@ def gains(values: Mapping[str, Any], rule: Callable[[Tried], str]) -> tuple[floa
         name = rule({label: np.array(aps) for label, aps in candidates["tried"].items()})
         related += candidates["fusion"][name]
         as_new += candidates["as new"][name]
+    return percents(values, related, as_new)
+
+
+def percents(values: Mapping[str, Any], related: Sequence[float], as_new: Sequence[float]) -> tuple[float, float]:
+    """MAP of topics as they are (AP per topic `related`) and `as_new`, in percent against the better of BM25 and auto.
+
+    `values` are the results of a condition.
+    """
     better = max(np.mean(values["BM25"]), np.mean(values["auto"]))
     return 100 * float(np.mean(related) / better - 1), 100 * float(np.mean(as_new) / better - 1)
 
@@ -73,11 +85,17 @@ def chosen_rule(table: NDArray[np.float64], seen: NDArray[np.bool_]) -> int:
 def caution_table(measured: Mapping[str, Mapping[str, Any]]) -> str:
     """A row per condition: what each rule gives, and the rule chosen without the condition's collection with what it gives.
 
-    `measured` has the results of the conditions by name.
+    The last rule is what `fusion` does. `measured` has the results of the conditions by name.
     """
-    cells = {name: [gains(values, rule) for rule in RULES.values()] for name, values in measured.items()}
+    cells = {
+        name: [
+            *(gains(values, rule) for rule in RULES.values()),
+            percents(values, values["fusion"], values["as new"]),
+        ]
+        for name, values in measured.items()
+    }
     table = np.array([[np.mean(cell) for cell in row] for row in cells.values()]).T
-    corpora, labels = np.array([corpus_of(name) for name in cells]), list(RULES)
+    corpora, labels = np.array([corpus_of(name) for name in cells]), [*RULES, DIVIDED]
     rows = []
     for name, row in cells.items():
         held_out = chosen_rule(table, corpora != corpus_of(name))

@@ -21,6 +21,7 @@ import kernelsearch
 from kernelsearch.core.measures import average_precision
 from kernelsearch.learning.folds import related_groups, topic_folds
 from kernelsearch.learning.ranking.choose import Best, CompleteList
+from kernelsearch.learning.ranking.far_queries import FarQueries, find_far_queries
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import AutoReranker
@@ -35,7 +36,7 @@ from tools.data.datasets import DATASETS, Judgements, Topics, judged_topics, ope
 from tools.data.made_topics import conclusions, known_items, read_corpus, titles
 
 #: The collections' own topics, five folds; "A -> B" learns from A and measures B.
-COLLECTIONS = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact", "scifact train -> scifact")
+COLLECTIONS = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact", "scifact train -> scifact", "zerozero")
 #: Topics with one right answer, made from the corpora: two folds of MADE topics.
 MADE_CONDITIONS = (
     "cran, known items",
@@ -112,6 +113,12 @@ class Table:
             shape=(len(self.totals), int(self.ndocs)),
         )
         return np.asarray((own @ self.relevant.T).toarray() > 0)
+
+    def nearness(self, topic: int, voters: NDArray[np.bool_]) -> tuple[float, float]:
+        """The largest cosine of a `topic` (its number) with the marked `voters` (voters,), and with unrelated ones of them."""
+        unrelated = voters & ~self.related[topic]
+        related, new = (float(np.where(marked, self.sims[topic], 0.0).max(initial=0.0)) for marked in (voters, unrelated))
+        return related, new
 
     def entry(self, topic: int, voters: NDArray[np.bool_], pool: NDArray[np.bool_] | None = None) -> Entry:
         """The candidates of a `topic` (its number) with the votes of those `voters` (voters,) that are marked.
@@ -204,6 +211,24 @@ def compute(
 
 
 @dataclass(frozen=True)
+class Fusion:
+    """What `train --rerank fusion` makes: the chosen learner, and what ranks topics far from the training topics."""
+
+    best: Best
+    far: FarQueries | None
+
+    @property
+    def choice(self) -> str:
+        """The name of the chosen candidate, and that of the input for far topics."""
+        return self.best.choice_ if self.far is None else f"{self.best.choice_} (far: {self.far.far})"
+
+    @property
+    def expected(self) -> float:
+        """The cross-validated MAP, the mean of both cases: topics as they are, and as new."""
+        return float(self.best.tried_[self.best.choice_].mean() if self.far is None else np.mean(self.far.scores))
+
+
+@dataclass(frozen=True)
 class Training:
     """What is learned from: the rows of a table with drawn candidates, complete rankings, and groups of related topics.
 
@@ -217,9 +242,14 @@ class Training:
     groups: dict[int, int]
     recipe: Recipe
 
-    def fitted(self) -> Best:
-        """The default learner, fitted."""
-        return self.recipe.learner().fit(self.X, self.y, self.qid, complete=self.complete, groups=self.groups)
+    def fitted(self) -> Fusion:
+        """The default learner, fitted, and what ranks topics that are far from these."""
+        best = self.recipe.learner().fit(self.X, self.y, self.qid, complete=self.complete, groups=self.groups)
+        nearness = np.array([entry.nearness for entry in self.complete]).T
+        far = find_far_queries(best.cases_, nearness, best.choice_, best.inputs, best.caution)
+        if far is not None:
+            best.take(far.near, self.X, self.y, self.qid)
+        return Fusion(best, far)
 
     def measured(self, best: Best, table: Table, topics: Sequence[int], voters: NDArray[np.bool_]) -> dict[str, Any]:
         """What every candidate gives, chosen or not: {"tried": cross-validated AP, "fusion" and "as new": AP of `topics`}.
@@ -239,7 +269,7 @@ class Training:
         return out
 
 
-def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Best:
+def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Fusion:
     """What `train --rerank fusion` learns from those topics of a `table` that `learned` (topics,) marks.
 
     They vote unless `voting` is False.
@@ -259,7 +289,8 @@ def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = Tr
             unrelated = table.entry(topic, voters & ~table.related[topic], entry.pool).features
             features = (matrix.astype(np.float32) for matrix in (entry.features, unrelated))
             related_features, new_features = features
-            complete.append(CompleteList(place, related_features, entry.relevant, entry.total, new_features))
+            nearness = table.nearness(topic, voters)
+            complete.append(CompleteList(place, related_features, entry.relevant, entry.total, new_features, nearness))
         right, others = np.flatnonzero(entry.relevant), np.flatnonzero(~entry.relevant)
         if len(right) and len(others):
             if len(others) > NEGATIVES:
@@ -272,12 +303,18 @@ def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = Tr
     return Training(X, y, qid, complete, groups, recipe)
 
 
-def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool) -> list[float]:
-    """AP of `topics` (numbers in `table`) by what `best` has chosen, with the votes of `voters` (voters,).
+def ranked(table: Table, fusion: Fusion, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool) -> list[float]:
+    """AP of `topics` (numbers in `table`) by a trained `fusion`, with the votes of `voters` (voters,).
 
     `as_new` leaves out the votes of those that a topic has a relevant document in common with.
     """
-    return ranked_by(table, best.choice_, best.chosen_, topics, voters, as_new)
+    best, far = fusion.best, fusion.far
+    learned = ranked_by(table, best.choice_, best.chosen_, topics, voters, as_new)
+    if far is None:
+        return learned
+    by_input = ranked_by(table, far.far, best.make(far.far), topics, voters, as_new)
+    is_far = [table.nearness(topic, voters)[as_new] < far.limit for topic in topics]
+    return [apart if marked else ap for marked, apart, ap in zip(is_far, by_input, learned, strict=True)]
 
 
 def ranked_by(
@@ -341,13 +378,13 @@ def measured_rounds(table: Table, rounds: Sequence[Round], recipe: Recipe = WORD
     choices, candidates = [], []
     for source, voters, held_out in rounds:
         training_rows = training_data(source, voters, recipe=recipe)
-        best = training_rows.fitted()
-        choices.append(best.choice_)
+        trained, topics = training_rows.fitted(), held_out.tolist()
+        choices.append(trained.choice)
         related[held_out] = (table.related[held_out] & voters).any(axis=1)
-        measured_candidates = training_rows.measured(best, table, held_out.tolist(), voters)
-        fusion[held_out] = measured_candidates["fusion"][best.choice_]
-        as_new[held_out] = measured_candidates["as new"][best.choice_]
-        candidates.append({"held out": held_out.tolist(), **measured_candidates})
+        fusion[held_out] = ranked(table, trained, topics, voters, as_new=False)
+        as_new[held_out] = ranked(table, trained, topics, voters, as_new=True)
+        every = training_rows.measured(trained.best, table, topics, voters)
+        candidates.append({"held out": topics, "expected": trained.expected, **every})
     values: dict[str, Any] = {"BM25": table.bm25.tolist(), "auto": table.auto.tolist(), "fusion": fusion.tolist()}
     return values | {"as new": as_new.tolist(), "related": related.tolist(), "choices": choices, "candidates": candidates}
 

@@ -41,9 +41,9 @@ def measure_few(collections: Path, scratch: Path) -> None:
                 values["auto"] = table.auto[drawn].tolist()
                 for fold in range(FOLDS):
                     voters = np.isin(np.arange(len(table.totals)), drawn[folds != fold])
-                    held_out, best = drawn[folds == fold].tolist(), learn(table, voters)
-                    values["fusion"] += ranked(table, best, held_out, voters, as_new=False)
-                    values["as new"] += ranked(table, best, held_out, voters, as_new=True)
+                    held_out, fusion = drawn[folds == fold].tolist(), learn(table, voters)
+                    values["fusion"] += ranked(table, fusion, held_out, voters, as_new=False)
+                    values["as new"] += ranked(table, fusion, held_out, voters, as_new=True)
                 base = table.bm25[drawn].mean()
                 gains.setdefault(str(size), []).append({label: float(np.mean(values[label]) / base - 1) for label in LABELS})
         result.parent.mkdir(parents=True, exist_ok=True)

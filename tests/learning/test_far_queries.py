@@ -69,3 +69,24 @@ def test_few_queries_on_one_side_decide_nothing(near, divided):
 
 def test_without_inputs_there_is_nothing_to_rank_far_queries_by():
     assert find(NEARNESS, inputs=(), first=0.1, auto=0.5, net=np.where(RELATED, 0.9, 0.4)) is None
+
+
+def test_the_gain_is_over_the_single_choice_and_not_over_the_learner_of_near_queries():
+    """Near, `sharp` and `net`, the choice for all queries, both have .95; far, `auto` and `net` have .5."""
+    aps = {"first": 0.1, "auto": 0.5, "sharp": np.where(RELATED, 0.95, 0.1), "net": np.where(RELATED, 0.95, 0.5)}
+    assert find(NEARNESS, **aps) is None
+
+
+def test_the_input_is_the_best_one_of_far_queries():
+    """On all queries the first stage is the better input, on far ones `auto` is."""
+    aps = {"first": np.where(RELATED, 0.8, 0.45), "auto": np.where(RELATED, 0.1, 0.5), "net": np.where(RELATED, 0.9, 0.2)}
+    assert find(NEARNESS, **aps).far == "auto"
+
+
+@pytest.mark.parametrize(
+    ("far", "near", "limit"), [(0.07, 0.12, 0.1), (0.87, 0.92, 0.9), (0.05, 0.09, None), (0.92, 0.97, None)]
+)
+def test_limits_are_from_a_tenth_to_nine_tenths(far, near, limit):
+    nearness = np.where(RELATED, near, far)
+    found = find(nearness, first=0.1, auto=0.5, net=np.where(RELATED, 0.9, 0.4))
+    assert (found.limit if found else None) == limit

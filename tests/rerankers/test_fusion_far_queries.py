@@ -6,7 +6,7 @@ import pytest
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.learning.ranking.far_queries import FarQueries
 from kernelsearch.rerankers.auto.reranker import AutoReranker
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, TrainingData
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion import reranker as fusion
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
@@ -60,6 +60,17 @@ def test_the_first_stage_ranks_far_queries_with_its_own_order(demo_index, model)
     explanation = divided.explain(query, listed, int(listed.docs[2]), DEFAULT_CONTEXT)
     assert explanation.score == pytest.approx(float(out.scores[2]))
     assert explanation.notes["importance"] == {"first": 1.0}
+
+
+def test_an_input_ranks_the_candidates_of_all_sources(demo_index, model):
+    """A document that only the votes of training queries bring in is in the list, too."""
+    divided = FusionReranker(demo_index, model=with_note(model, limit=2.0))
+    query, context = demo_index.query("cold tap"), Context(hits=100)
+    listed = demo_index.lucene.search([query], 2)[0]
+    pool = set(divided.tables([query], [listed], context)[0][0].docs.tolist())
+    added = pool - set(listed.docs.tolist())
+    out = divided.apply(query, listed, context)
+    assert added and set(out.docs.tolist()) == pool
 
 
 @pytest.mark.parametrize("note", [{}, {"auto_with_vectors": "none"}])
@@ -128,3 +139,31 @@ def test_training_saves_what_ranks_far_queries(demo_index, tmp_path, monkeypatch
     assert "both 0.4321" in caplog.text and "expect 0.3000 instead of 0.4321" in caplog.text
     assert nearness.shape == (2, len(cases[0]["first"])) and (nearness[0] >= nearness[1]).all()
     assert np.ptp(nearness[1]) > 0 and (nearness[0] > nearness[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("far", "features", "noted"),
+    [
+        ("auto", None, {"auto_with_vectors": "none"}),  # the default recipe: `auto` itself ranks
+        ("first", None, {}),
+        ("auto", "first rm votes", {}),  # another recipe: its weights rank
+    ],
+)
+def test_the_method_auto_ranks_where_its_weights_are_those_of_the_default_recipe(
+    demo_index, tmp_path, monkeypatch, far, features, noted
+):
+    topics, qrels = dict(list(read_topics(DEMO / "topics.tsv").items())[:40]), read_qrels(DEMO / "qrels.txt")
+    monkeypatch.setattr(fusion, "find_far_queries", lambda *_: FarQueries(0.35, far, "net, penalty 1", (0.4, 0.3)))
+    data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / "m")
+    path = FusionReranker.method.fit(demo_index, data, depth=20, **({"features": features} if features else {}))
+    note = models.load(path).notes["far_queries"]
+    assert {key: value for key, value in note.items() if key == "auto_with_vectors"} == noted
+    assert (note["weights"] == {"first": 1.0}) == (far == "first")
+    assert models.AS_AUTO not in models.load(path).notes
+
+
+def test_learned_weights_that_are_chosen_for_all_queries_rank_them(demo_index, tmp_path):
+    """The demo's topics have votes that gain much: a learner is chosen, and no input ranks in its place."""
+    data = TrainingData(topics=read_topics(DEMO / "topics.tsv"), qrels=read_qrels(DEMO / "qrels.txt"), output=tmp_path / "m")
+    saved = models.load(FusionReranker.method.fit(demo_index, data, depth=20))
+    assert saved.learner.name == "net" and not {models.AS_AUTO, models.FAR} & set(saved.notes)

@@ -286,9 +286,7 @@ class _Worker:
                 self._work(call, pending)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             if not self._ended:
-                logger.warning(
-                    "processes: a worker ended (status %s); its queries are searched by others", self._process.wait()
-                )
+                logger.warning("processes: a worker ended (status %s); others take over its tasks", self._process.wait())
         finally:
             self.alive = False
             for place in pending:

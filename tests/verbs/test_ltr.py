@@ -158,7 +158,7 @@ def test_parameters_of_trees_are_the_models(files, tmp_path):
     assert len(trees) == 7
     assert max(tree.count("leaf=") for tree in trees) == 3
     assert (learner.learning_rate, learner.leaves) == (0.3, 3)
-    assert learner._settings()["learning_rate"] == 0.3
+    assert learner.booster_settings()["learning_rate"] == 0.3
 
 
 def test_the_learning_rate_of_boost_scales_its_first_step(files, tmp_path):

@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
         check_output(flag, output, (*paths, settings.qrels, report.topics))
     if against.all_pairs:
         check_all_pairs(parser, len(paths), settings.format, procedure)
-    asked, r_losses = split_r_loss(settings.measures)
+    measures, r_losses = split_r_loss(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
     source = settings.qrels or ""
@@ -93,7 +93,7 @@ def main(argv: list[str]) -> None:
     results = report_on_runs(
         paths,
         load_qrels(source),
-        parse_measures(asked or (["AP"] if r_losses else [])),
+        parse_measures(measures or (["AP"] if r_losses else [])),
         source=source,
         baseline=baseline,
         losses=r_losses,

@@ -193,9 +193,9 @@ class _Build:
             refuse_empty(self.folder, staged.count, indexed)
         if settings.forward:
             # Titles may all be stop words or signs, which make no field; a field that was named has to exist.
-            named = fields if settings.fields is not None else ()
+            required = fields if settings.fields is not None else ()
             export_fields(
-                self.folder, (CONTENTS, *named), limit, where_present=fields, engine=self.engine,
+                self.folder, (CONTENTS, *required), limit, where_present=fields, engine=self.engine,
                 place=self.folder / ADDED_FOLDER / "forward", progress=self.progress,
             )  # fmt: skip
         stored = tuple(name for name in staged.stored if name not in fields) if settings.raw else ()

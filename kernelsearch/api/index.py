@@ -83,8 +83,8 @@ class Index(IndexFiles):
             raise InputError(f"texts: a list of queries was expected, not one text ({quote(texts)}), which `search` takes")
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
-        named = isinstance(texts, Mapping) or is_frame(texts)
-        topics = as_topics(texts if named else dict(enumerate(texts)))
+        has_qids = isinstance(texts, Mapping) or is_frame(texts)
+        topics = as_topics(texts if has_qids else dict(enumerate(texts)))
         empty = next((qid for qid, text in topics.items() if not text.strip()), None)
         if empty is not None:
             raise InputError(f"query {empty} has no text")

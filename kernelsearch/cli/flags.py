@@ -112,6 +112,16 @@ def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) ->
             parser.error(f"--{name} is not given")
 
 
+def require_training_or_model(
+    parser: argparse.ArgumentParser, train: str | None, model: str | None, predict: str | None, folds: int | None
+) -> None:
+    """Ends the command with the error of `parser` where the options of these names give nothing to learn from or to do."""
+    if train is None and (model is None or predict is None):
+        parser.error("--train, or --model and --predict, are needed")
+    if train is not None and not (folds or model or predict):
+        parser.error("--train: name what is asked for: --folds, --model or --predict")
+
+
 def open_index(
     settings: IndexReaderSettings,
     progress: Progress,
@@ -164,11 +174,11 @@ def parse(
     """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
     `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
-    Returns the arguments and the content of the file, or None without one. `arguments.given` are the names of those that were
-    on the command line. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
+    Returns the arguments and the content of the file, or None without one. `arguments.on_command_line` are the names
+    of those that were typed. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
     """
     arguments = parser.parse_args(argv)
-    arguments.given = frozenset(vars(arguments))
+    arguments.on_command_line = frozenset(vars(arguments))
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
         pyserini_flags.rewrite(arguments)
     if not hasattr(arguments, "config"):

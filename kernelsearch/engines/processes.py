@@ -274,8 +274,8 @@ class _Worker:
         call: _Call | None = None
         try:
             self._send(Preparation(limits, *jvm.configuration(), self._brief))
-            while (given := self.calls.get()) is not None:
-                call, (shared, pickled) = given
+            while (work := self.calls.get()) is not None:
+                call, (shared, pickled) = work
                 if opened is not shared:
                     opened = None
                     self._send(Open(pickled))

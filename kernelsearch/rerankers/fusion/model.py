@@ -67,14 +67,14 @@ class FusionModel:
             return self
         if weights.shape != (len(self.recipe),):  # a damaged model, which the learner refuses
             return self
-        named = zip(self.recipe, weights, strict=True)
-        kept = [number for number, (name, weight) in enumerate(named) if weight or name.startswith("run:")] or [0]
-        learner.features_ = len(kept)
+        features = zip(self.recipe, weights, strict=True)
+        used = [number for number, (name, weight) in enumerate(features) if weight or name.startswith("run:")] or [0]
+        learner.features_ = len(used)
         if isinstance(learner, LinearLearner):
-            learner.weights_ = weights[kept]
+            learner.weights_ = weights[used]
         else:
-            learner.weights = weights[kept].tolist()
-        return replace(self, learner=learner, recipe=tuple(self.recipe[number] for number in kept))
+            learner.weights = weights[used].tolist()
+        return replace(self, learner=learner, recipe=tuple(self.recipe[number] for number in used))
 
 
 def save(

@@ -175,7 +175,7 @@ def parse(
 
     `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
     Returns the arguments and the content of the file, or None without one. `arguments.on_command_line` are the names
-    of those that were typed. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
+    of those that were typed. Raises InputError for a file with an option that is not allowed and changes what is retrieved.
     """
     arguments = parser.parse_args(argv)
     arguments.on_command_line = frozenset(vars(arguments))

@@ -101,7 +101,7 @@ def main(argv: list[str]) -> None:
     tuned, pipeline = tune_pipeline(settings, read_pipeline(arguments), arguments.tried, progress=console.progress)
     console.show(repr(tuned))
     console.notice(
-        f"(its mean over the topics that it was chosen on is {tuned.choice.best_mean:.4f}, which is too good to be reported)"
+        f"(its mean over the topics that it was chosen on, {tuned.choice.best_mean:.4f}, is too high: report the held-out mean)"
     )
     if tuned.held_out < tuned.untuned.mean():
         console.notice("on topics that it was not chosen on, a tuned setting is worse than the given one: keep the given one")

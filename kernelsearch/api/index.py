@@ -45,7 +45,7 @@ class Index(IndexFiles):
 
     `path` is a folder, or several. `language` is that in which queries are analysed (default: the index's), `java_heap` the
     largest heap of Java, `artefacts` another folder for fitted state, `progress` what long steps report to. `vectors` says
-    which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
+    which vectors are used by methods that name none, and where query vectors come from: a name ("minilm"), or options by
     name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`). With `few_calls`, for a process
     that searches a few times and ends, Java compiles with its quick compiler alone.
 
@@ -190,7 +190,7 @@ class Index(IndexFiles):
         """Adds documents, which replace those of the same id, and returns the index that has them, opened.
 
         `documents` and `join_titles` are those of `kernelsearch.build`, `threads` and `memory_limit` those of
-        `kernelsearch.index`. This object stays with the documents of before and refuses to search from now on. Raises
+        `kernelsearch.index`. This object keeps its documents and refuses to search from now on. Raises
         InputError for documents without id or text.
         """
         from kernelsearch.api.building import reader_of

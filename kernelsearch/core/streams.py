@@ -53,7 +53,7 @@ def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:
 
 
 def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
-    # O_NONBLOCK, because opening a named pipe that nobody writes to would wait for ever.
+    # O_NONBLOCK, because opening a named pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):

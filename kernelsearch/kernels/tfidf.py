@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core import compiled
+from kernelsearch.core.caching import once_per_object
 from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.selection import Selection
@@ -17,27 +17,20 @@ from kernelsearch.kernels import ranking_models
 
 Floats = NDArray[np.float64]
 
-_IDF: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
-_INVERSE_NORMS: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
 
-
+@once_per_object
 def vocabulary_idf(index: ForwardIndex) -> Floats:
     """Lucene's inverse document frequency of every term, shape (terms,); computed once per index."""
-    idf = _IDF.get(index)
-    if idf is None:
-        idf = _IDF[index] = ranking_models.idf(index.df, index.statistics.documents).astype(np.float64)
-    return idf
+    return ranking_models.idf(index.df, index.statistics.documents).astype(np.float64)
 
 
+@once_per_object
 def known_inverse_norms(index: ForwardIndex) -> Floats:
     """1 over the length of each document's tf·idf vector where it has been needed, else 0, shape (documents,); once per index.
 
     Untouched pages of it take no memory.
     """
-    norms = _INVERSE_NORMS.get(index)
-    if norms is None:
-        norms = _INVERSE_NORMS[index] = np.zeros(len(index))
-    return norms
+    return np.zeros(len(index))
 
 
 def unit_query(index: ForwardIndex, query: Query) -> tuple[NDArray[np.int64], Floats]:

@@ -147,7 +147,7 @@ class _Work:
         self.present[rows] = True
 
     def save(self, done: int) -> None:
-        """Writes to disk that `done` documents were encoded; the state appears after what it tells of."""
+        """Writes to disk that `done` documents were encoded; the state is written after the files that it describes."""
         self.done = done
         if self.writer is None:
             return

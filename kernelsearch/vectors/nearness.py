@@ -19,8 +19,8 @@ from kernelsearch.core.rows import unit_rows
 
 #: Nearest documents that are looked at.
 NEIGHBOURS = 10
-#: Documents whose neighbours are looked at, documents whose mean stands for all, and the fewest documents with vectors that a
-#: collection must have.
+#: Documents whose neighbours are looked at, documents whose mean approximates that of all, and the fewest documents with
+#: vectors that a collection must have.
 SAMPLE, MEAN_OF, FEWEST_DOCUMENTS = 300, 10_000, 100
 #: Rows that are read at a time, so that memory does not grow with the number of documents.
 ROWS = 4096

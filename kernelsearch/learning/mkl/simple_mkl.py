@@ -31,7 +31,7 @@ class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     ----------
     C : the SVM's C
     tol : stop when the duality gap is below `tol` × the objective
-    max_iter : at most so many gradient steps
+    max_iter : largest number of gradient steps
     normalize : bring every kernel to a mean diagonal of one first
 
     Attributes: `weights_` (kernels,) on the simplex (for kernels as given to `transform`, times `scale_`), `scale_` (kernels,),

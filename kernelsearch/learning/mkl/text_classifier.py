@@ -117,8 +117,8 @@ def cross_validate(
 ) -> NDArray[np.str_]:
     """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
 
-    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds, of
-    which `progress` is told. Raises InputError where a label has fewer texts than there are folds.
+    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds,
+    which are reported to `progress`. Raises InputError where a label has fewer texts than there are folds.
     """
     from sklearn.model_selection import StratifiedKFold
 

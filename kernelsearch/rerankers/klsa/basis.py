@@ -300,7 +300,10 @@ def default_dims(documents: int) -> int:
 
 
 def default_parts(documents: int, engine: Engine) -> int:
-    """Parts of so many `documents`: 1 in this process, for workers of `engine` at least LEAST_PARTS, each quickly remade."""
+    """The number of parts of Φ for this number of `documents`.
+
+    1 where `engine` is this process; for its workers at least LEAST_PARTS, so that a lost part is soon computed again.
+    """
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 

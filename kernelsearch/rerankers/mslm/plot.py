@@ -57,7 +57,7 @@ def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
 
 
 def _positions(length: int, most: int) -> NDArray[np.int64]:
-    """At most so many evenly spaced positions of a text, all of a short one, shape (positions,)."""
+    """At most `most` evenly spaced positions of a text, all of a short one, shape (positions,)."""
     return np.unique(np.linspace(0, max(length - 1, 0), min(max(length, 1), most)).astype(np.int64))
 
 

@@ -214,14 +214,14 @@ class SimilarQueries:
             directions = self._vectors.unit(queries)
             near_vectors = self._vectors.nearest(directions, max(OVERSAMPLING * count, AT_LEAST))
             candidates = [np.union1d(ids, near) for ids, near in zip(candidates, near_vectors, strict=True)]
-        everyone = np.unique(np.concatenate(candidates))
-        analysed = self.index.lucene.queries(self.log.query_texts(everyone))
-        logged = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
+        candidate_ids = np.unique(np.concatenate(candidates))
+        analysed = self.index.lucene.queries(self.log.query_texts(candidate_ids))
+        logged = Queries.make(analysed, self.vocabulary, self._clicks(candidate_ids))
         # All features once for the batch; a query then only takes its rows.
         text = [compact(kernel.features(incoming), kernel.features(logged)) for _, kernel in self._text]
         out = []
         for place, ids in enumerate(candidates):
-            others = np.searchsorted(everyone, ids)
+            others = np.searchsorted(candidate_ids, ids)
             clicks = self._pearson.of_clicks(incoming.clicks[place], logged.clicks[others])[0]
             cosines = [(b[others] @ a[place].T).toarray().ravel() for a, b in text]
             values = self.weights.clicks * clicks

@@ -77,8 +77,8 @@ def learn_to_rank(
     """Fits or loads the model, cross-validates it and ranks the rows of `predict`, as far as the options ask for it.
 
     `settings` are the options of ltr that `check_ltr` has passed, `learning` those of the learner, `measures` what is
-    measured; cross-validation reports its folds to `progress`. Raises InputError for files that can't be read or learned from, and where
-    `model` names a folder with other content.
+    measured; cross-validation reports its folds to `progress`. Raises InputError for files that can't
+    be read or learned from, and where `model` names a folder with other content.
     """
     evaluations: dict[str, Evaluation] = {}
     learner = scores = saved = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kernelsearch.api import keywords
 from kernelsearch.api.evaluating import Measured
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.report import page
 from kernelsearch.cli import console
 from kernelsearch.cli.evaluate_settings import BaselineSettings, EvaluateSettings, ReportSettings, check_all_pairs
@@ -33,8 +33,8 @@ EXAMPLES = """examples:
 
 def evaluate(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path | Any,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+    topics: Topics,
+    qrels: Judgements,
     methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
     *,
     measures: Sequence[str] = ("AP", "nDCG@10"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelsearch.api import keywords
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import SINGLE_QUERY, make_parser, parse, read_flags, read_pipeline, require
@@ -39,8 +40,8 @@ FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 def tune(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path | Any,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+    topics: Topics,
+    qrels: Judgements,
     rerank: keywords.Rerank = None,
     tried: Mapping[str, Any] | None = None,
     *,

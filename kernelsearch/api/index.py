@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_query
 from kernelsearch.api.index_files import IndexFiles
-from kernelsearch.api.judged import as_qrels, as_topics, is_frame
+from kernelsearch.api.judged import Judgements, Topics, as_qrels, as_topics, is_frame
 from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core.errors import InputError, OptionError, quote
@@ -113,8 +113,8 @@ class Index(IndexFiles):
 
     def evaluate(
         self,
-        topics: Mapping[str, str] | str | Path | Any,
-        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+        topics: Topics,
+        qrels: Judgements,
         methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
         *,
         measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -153,8 +153,8 @@ class Index(IndexFiles):
         self,
         method: str,
         *,
-        topics: Mapping[str, str] | str | Path | Any = None,
-        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any = None,
+        topics: Topics | None = None,
+        qrels: Judgements | None = None,
         clicks: str | Path | None = None,
         output: str | Path | None = None,
         memory_limit: str | None = None,

@@ -24,6 +24,8 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.trec.formats import TEXT_NAMES
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from kernelsearch.api.index_files import IndexFiles
 
 H = TypeVar("H")
@@ -169,7 +171,7 @@ class Results(Sequence[Hit]):
         """The scores, best first."""
         return [hit.score for hit in self.hits]
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """A pandas DataFrame with the columns qid, query, rank (from 1), docid, score, moved and text, one row per hit."""
         pandas = import_pandas()
         texts = self._index.lucene.stored(self._ranked.docs, "contents")

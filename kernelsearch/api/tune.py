@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from kernelsearch.tuning.folds import Choice, choose
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.space import Setting
 from kernelsearch.tuning.trials import Plan, Trials, stage_key, try_settings, write_plan
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Settings per task: results are saved after each task, and a method can share work within one.
 TASK_SIZE = 10
@@ -74,7 +77,7 @@ class Tuned:
             first |= {f"{name}_{key}": searched[name][key] for key in keys}
         return first
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """A pandas DataFrame with one row per setting, best first.
 
         Its columns are the parameters, the mean of the measure over all topics, and `folds`, the number of folds that chose the

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.pipeline import Methods, Pipeline, PipelineSettings
 from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
 from kernelsearch.cli import config
@@ -106,8 +107,8 @@ def tune_on_topics(
 
 def tune_with_keywords(
     index: Index,
-    topics: Any,
-    qrels: Any,
+    topics: Topics,
+    qrels: Judgements,
     chosen: tuple[Methods, FirstStageSettings],
     tried: Mapping[str, Any] | None,
     choices: Mapping[str, Any],

@@ -55,7 +55,7 @@ class BuildSettings(Settings):
     contents: bool = option(True, "store the text")
     raw: bool = option(True, "store the whole record, with all its fields")
     optimize: bool = option(True, "merge into one segment")
-    forward: bool = option(True, "build the forward index too")
+    forward: bool = option(True, "build the forward index")
     memory_limit: str | None = option(None, "memory limit of the build, such as 4G; larger work is split into parts")
     force: bool = option(False, "replace an index that exists")
 

@@ -28,7 +28,7 @@ class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     Parameters
     ----------
-    C : the SVM's C
+    C : penalty C of the SVM
     tol : stop when the duality gap is below `tol` × the objective
     max_iter : largest number of gradient steps
     normalize : bring every kernel to a mean diagonal of one first

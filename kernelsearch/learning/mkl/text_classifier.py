@@ -53,7 +53,7 @@ class ClassifierSettings(Settings):
     eta: float = option(
         0.0, "Dirichlet smoothing η of texts before they are smoothed along positions and words", low=0, high=1e6
     )
-    C: float = option(10.0, "the SVM's C", low=1e-6, high=1e6, name="C")
+    C: float = option(10.0, "penalty C of the SVM", low=1e-6, high=1e6, name="C")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -59,7 +59,7 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     Attributes
     ----------
-    vocabulary_ : word -> number; graph_ : SemanticGraph; levels_ : the training texts' codes, one sparse matrix a level
+    vocabulary_ : word -> number; graph_ : SemanticGraph; levels_ : the training texts' codes, one sparse matrix per level
 
     Examples
     --------

@@ -203,8 +203,8 @@ class IndexFiles:
     def vectors(self, name: str | None = None) -> Vectors:
         """The vectors of that name, with a source of query vectors; without a name the chosen ones, or the only ones.
 
-        Raises ArtefactError where the index has no such vectors, or has changed since they were made; OptionError without a name
-        where there are several.
+        Raises ArtefactError where the index has no such vectors, or has changed since they were made; OptionError without a
+        name where there are several.
         """
         # Imported here: FAISS's neighbours and scipy behind it are for those who have vectors.
         from kernelsearch.vectors.opened import Vectors

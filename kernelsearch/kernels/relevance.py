@@ -25,7 +25,7 @@ class Words(NamedTuple):
 
 
 def usable_words(forward: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:
-    """Which terms of the vocabulary may expand a query, shape (terms,); computed once per index.
+    """Which terms of `forward` may expand a query, shape (terms,).
 
     Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters
     beyond a to z count as letters too, by their UTF-8 bytes).

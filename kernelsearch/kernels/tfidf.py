@@ -20,13 +20,13 @@ Floats = NDArray[np.float64]
 
 @once_per_object
 def vocabulary_idf(forward: ForwardIndex) -> Floats:
-    """Lucene's inverse document frequency of every term, shape (terms,); computed once per index."""
+    """Lucene's inverse document frequency of every term of `forward`, shape (terms,); computed once per index."""
     return ranking_models.idf(forward.df, forward.statistics.documents).astype(np.float64)
 
 
 @once_per_object
 def known_inverse_norms(forward: ForwardIndex) -> Floats:
-    """1 over the length of each document's tf·idf vector where it has been needed, else 0, shape (documents,); once per index.
+    """1 over the length of each tf·idf vector of `forward` that has been needed, else 0, shape (documents,); one array per index.
 
     Untouched pages of it take no memory.
     """

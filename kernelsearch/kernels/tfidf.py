@@ -26,7 +26,7 @@ def vocabulary_idf(forward: ForwardIndex) -> Floats:
 
 @once_per_object
 def known_inverse_norms(forward: ForwardIndex) -> Floats:
-    """1 over the length of each tf·idf vector of `forward` that has been needed, else 0, shape (documents,); one array per index.
+    """1 over the length of each tf·idf vector of `forward` that was needed, else 0, shape (documents,); one array per index.
 
     Untouched pages of it take no memory.
     """

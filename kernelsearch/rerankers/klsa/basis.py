@@ -131,7 +131,7 @@ def fit_basis(
     landmarks : number of documents that approximate a kernel without a feature map (Nyström)
     memory : bytes of Φ that are cached between passes over it
     limit : under a memory limit the solver's vectors are memory-mapped from a file where they would take more than half of it
-    engine, parts : the engine that holds Φ in so many parts; results depend on `parts`, not on the engine
+    engine, parts : the engine that holds Φ, and in how many parts; results depend on `parts`, not on the engine
     parameters : saved with the basis besides the kernel, its name and the field
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)

@@ -63,6 +63,10 @@ class Hit:
     def __reduce__(self) -> tuple[Any, ...]:
         return Hit, (self.docid, self.score, self.lucene_docid, self._index)
 
+    def rescored(self, score: float) -> Hit:
+        """A copy of the hit with another score."""
+        return Hit(self.docid, score, self.lucene_docid, self._index)
+
     @property
     def contents(self) -> str | None:
         """The document's text; None where the index does not store it."""

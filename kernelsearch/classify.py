@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from kernelsearch.cli import console
+from kernelsearch.cli.classify_settings import ClassifySettings, check_classify
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.artefacts import refuse_foreign
-from kernelsearch.core.files import check_output, write_file
-from kernelsearch.core.options import Settings, option
+from kernelsearch.core.files import write_file
 from kernelsearch.learning.mkl.text_classifier import (
     ClassifierSettings,
     LabelledTexts,
@@ -22,25 +21,6 @@ from kernelsearch.learning.mkl.text_classifier import (
     save,
 )
 from kernelsearch.learning.mkl.text_files import TextRecord, read_labelled, read_texts
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassifySettings(Settings):
-    """Options of classify."""
-
-    train: str | None = option(None, 'JSONL file to learn from: {"text": ..., "label": ...} per line; "contents" is read, too')
-    model: str | None = option(None, "folder of the classifier: written with --train, read without")
-    predict: str | None = option(None, 'JSONL file of texts to label: {"id": ..., "text": ...} per line')
-    output: str | None = option(None, "file to write the predictions to; default: standard output")
-    graph_texts: str | None = option(
-        None, "JSONL file of further texts, without labels, that the graph of related words is made from"
-    )
-    graph: str | None = option(
-        None, "file of similar words, which make the graph of related words: word, word and similarity in (0, 1] per line"
-    )
-    folds: int | None = option(None, "number of folds of a cross-validation on the texts of --train", low=2)
-    random_state: int = option(0, "seed for the folds", low=0)
-
 
 EXAMPLES = """examples:
   python -m kernelsearch.classify --train train.jsonl --folds 5
@@ -59,13 +39,7 @@ def main(argv: list[str]) -> None:
     add_flags(parser, ClassifierSettings.options, title="the classifier")
     arguments = parser.parse_args(argv)
     flags, settings = read_flags(ClassifySettings, arguments), read_flags(ClassifierSettings, arguments)
-    if flags.train is None and (flags.model is None or flags.predict is None):
-        parser.error("--train, or --model and --predict, are needed")
-    if flags.train is not None and not (flags.folds or flags.model or flags.predict):
-        parser.error("--train: name what is asked for: --folds, --model or --predict")
-    check_output("--output", flags.output, (flags.train, flags.predict, flags.graph, flags.graph_texts))
-    if flags.graph and flags.graph_texts:
-        parser.error("--graph and --graph-texts exclude each other")
+    check_classify(parser, flags)
     records = read_texts(flags.predict) if flags.predict is not None else []  # before the work
     if flags.train is None:
         data, settings = load(flags.model or "")

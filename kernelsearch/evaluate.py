@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kernelsearch.api import keywords
 from kernelsearch.api.evaluating import Measured
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.report import page
 from kernelsearch.cli import console
 from kernelsearch.cli.evaluate_settings import BaselineSettings, EvaluateSettings, ReportSettings, check_all_pairs
@@ -33,8 +33,8 @@ EXAMPLES = """examples:
 
 def evaluate(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path | Any,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+    topics: Topics,
+    qrels: Judgements,
     methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
     *,
     measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
         check_output(flag, output, (*paths, settings.qrels, report.topics))
     if against.all_pairs:
         check_all_pairs(parser, len(paths), settings.format, procedure)
-    asked, r_losses = split_r_loss(settings.measures)
+    measures, r_losses = split_r_loss(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
     source = settings.qrels or ""
@@ -93,7 +93,7 @@ def main(argv: list[str]) -> None:
     results = report_on_runs(
         paths,
         load_qrels(source),
-        parse_measures(asked or (["AP"] if r_losses else [])),
+        parse_measures(measures or (["AP"] if r_losses else [])),
         source=source,
         baseline=baseline,
         losses=r_losses,

@@ -21,7 +21,7 @@ class ExplainSettings(QuerySettings):
     """Options of explain."""
 
     config: str | None = option(None, "TOML file with options, as search takes; flags override it")
-    query: str | None = option(None, "the query")
+    query: str | None = option(None, "query whose ranking is explained")
     qid: str = option("", "the query's topic id, by which --vectors.queries and run files know it")
     docid: str | None = option(None, "document to explain; default: the best document after reranking")
     top: int = option(10, "documents of the list to show", low=1)

@@ -43,9 +43,9 @@ def main(argv: list[str]) -> None:
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)
     if settings.query is not None:
-        # A config file holds the default, too, which is no wish for a table of a thousand lines.
-        wished = first.hits != FirstStageSettings().hits or "hits" in arguments.given
-        fallbacks = _print_results(pipeline, settings, first.hits if wished else SHOWN)
+        # A config file contains the default, too: nobody chose a table of a thousand lines by it.
+        chosen = first.hits != FirstStageSettings().hits or "hits" in arguments.on_command_line
+        fallbacks = _print_results(pipeline, settings, first.hits if chosen else SHOWN)
     else:
         count, fallbacks = search_topics(pipeline, settings, progress=console.progress)
         console.notice(f"{settings.output}: {count} queries")

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelsearch.api import keywords
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import SINGLE_QUERY, make_parser, parse, read_flags, read_pipeline, require
@@ -39,8 +40,8 @@ FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 def tune(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path | Any,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+    topics: Topics,
+    qrels: Judgements,
     rerank: keywords.Rerank = None,
     tried: Mapping[str, Any] | None = None,
     *,
@@ -101,7 +102,7 @@ def main(argv: list[str]) -> None:
     tuned, pipeline = tune_pipeline(settings, read_pipeline(arguments), arguments.tried, progress=console.progress)
     console.show(repr(tuned))
     console.notice(
-        f"(its mean over the topics that it was chosen on is {tuned.choice.best_mean:.4f}, which is too good to be reported)"
+        f"(its mean over the topics that it was chosen on, {tuned.choice.best_mean:.4f}, is too high: report the held-out mean)"
     )
     if tuned.held_out < tuned.untuned.mean():
         console.notice("on topics that it was not chosen on, a tuned setting is worse than the given one: keep the given one")

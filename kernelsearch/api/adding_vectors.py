@@ -30,10 +30,8 @@ class AddVectorsSettings(Settings):
         f"or {store.MAX_TOKENS}. Vectors of documents that are longer on average get a lower weight in auto",
         low=0,
     )
-    neighbours: str = option("auto", "FAISS index for retrieval; auto goes by size", choices=KINDS)
-    memory_limit: str | None = option(
-        None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"
-    )
+    neighbours: str = option("auto", "kind of FAISS index for retrieval; auto: by the number of vectors", choices=KINDS)
+    memory_limit: str | None = option(None, "memory limit of the build, such as 4G; larger work is split into parts")
 
 
 def add_vectors(
@@ -44,16 +42,16 @@ def add_vectors(
     settings: AddVectorsSettings,
     progress: Progress = silent,
 ) -> store.Stored:
-    """Stores vectors of the documents of `index` under `name`, replacing older ones of that name when all went well.
+    """Stores vectors of the documents of `index` under `name`, replacing older ones of that name once all are stored.
 
     Parameters
     ----------
     source : the vectors; None: `encoder` makes them from the documents' texts
     encoder : the encoder of queries, too; None: query vectors come from files
     settings : how vectors are encoded and stored
-    progress : what is told of the vectors that are done
+    progress : gets the number of vectors that are stored
 
-    Raises InputError for vectors that can't be used, OptionError for a name or an option that can't be.
+    Raises InputError for vectors that can't be used, OptionError for a name or an option that is not allowed.
     """
     folder = store.place(index.artefacts, name)
     limit = MemoryLimit.parse(settings.memory_limit)
@@ -73,7 +71,7 @@ def add_vectors(
     if encoder is None:
         raise OptionError("vectors: neither vectors nor an encoder that makes them are given")
     if settings.max_tokens is not None and "max_length" in encoder.declaration():
-        raise OptionError(f"--max-tokens: {encoder.source}: its max-length says it already; encoder.toml sets it")
+        raise OptionError(f"--max-tokens: {encoder.source}: its max-length says it already; set that in encoder.toml")
 
     def texts(rows: Sequence[int]) -> Sequence[str | None]:
         return index.lucene.stored(rows, settings.field)

@@ -55,7 +55,7 @@ class BuildSettings(Settings):
     contents: bool = option(True, "store the text")
     raw: bool = option(True, "store the whole record, with all its fields")
     optimize: bool = option(True, "merge into one segment")
-    forward: bool = option(True, "build the forward index too")
+    forward: bool = option(True, "build the forward index")
     memory_limit: str | None = option(None, "memory limit of the build, such as 4G; larger work is split into parts")
     force: bool = option(False, "replace an index that exists")
 
@@ -113,7 +113,7 @@ def build_index(
     progress : gets the progress of the steps
     only_build : the process ends afterwards, so that Java, if it isn't running yet, compiles for this build alone
 
-    Raises InputError for wrong documents and where `index` exists and may not be replaced.
+    Raises InputError for invalid documents and where `index` exists and may not be replaced.
     """
     engine = engine or LocalEngine()
     if engine.name != "local" and not settings.shards:
@@ -192,10 +192,10 @@ class _Build:
             indexed, empty = _index(settings, fields, self.folder, self.stage, staged.count, threads, self.progress)
             refuse_empty(self.folder, staged.count, indexed)
         if settings.forward:
-            # Titles may all be stop words or signs, which make no field; a field that was named has to exist.
-            named = fields if settings.fields is not None else ()
+            # Titles may all be stop words or signs, which make no field; a field that the options name has to exist.
+            required = fields if settings.fields is not None else ()
             export_fields(
-                self.folder, (CONTENTS, *named), limit, where_present=fields, engine=self.engine,
+                self.folder, (CONTENTS, *required), limit, where_present=fields, engine=self.engine,
                 place=self.folder / ADDED_FOLDER / "forward", progress=self.progress,
             )  # fmt: skip
         stored = tuple(name for name in staged.stored if name not in fields) if settings.raw else ()
@@ -229,7 +229,7 @@ class _Build:
 
 
 def refuse_empty(name: str | Path, documents: int, indexed: int) -> None:
-    """Raises IndexProblem where none of so many `documents` was `indexed`; `name` is what the message begins with."""
+    """Raises IndexProblem where none of the `documents`, a number, was `indexed`; `name` begins the message."""
     if not indexed:
         raise IndexProblem(f"{name}: none of the {documents} documents has text that can be indexed")
 

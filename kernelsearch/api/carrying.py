@@ -100,7 +100,7 @@ def copy_database(source: Path, target: Path) -> None:
     end = time.monotonic() + LOCK_WAIT
 
     def give_up(status: int, remaining: int, total: int) -> None:
-        # `backup` itself tries again for ever.
+        # `backup` itself has no time limit.
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > end:
             raise BusyError(f"{source}: locked by another process, so its clicks cannot be carried over; try again later")
 

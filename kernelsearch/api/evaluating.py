@@ -18,6 +18,8 @@ from kernelsearch.evaluation.tables import render
 from kernelsearch.trec.runs import printed_scores
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from kernelsearch.api.index import Index
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class Measured:
         """The tables in LaTeX, with the rules of the package booktabs."""
         return render("latex", self.evaluations, list(self.measures), self.comparison)
 
-    def to_dataframe(self, per_query: bool = False) -> Any:
+    def to_dataframe(self, per_query: bool = False) -> DataFrame:
         """The mean of each measure as a pandas DataFrame, one row per method, one column per measure.
 
         With `per_query` the values: one row per method, measure and topic, with the columns method, qid, measure and value.

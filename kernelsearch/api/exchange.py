@@ -1,6 +1,6 @@
-"""Scoring a part of a collection as the whole would: statistics that are exchanged once, and lists that are merged.
+"""Searching some shards with the scores of the whole collection: statistics are exchanged once, and lists are merged.
 
-A process that holds some shards of a collection needs to know of the others only what scores are made of: how many documents
+Of the shards that it doesn't hold, a process needs only the statistics that scores are computed from: how many documents
 and tokens there are, and the document and collection frequency of each term. `WholeStatistics` is that record, memory-mapped;
 `ShardSearcher` searches some shards with it and gives the scores of the whole collection; `merge_lists` makes one list of
 several.
@@ -41,7 +41,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class WholeStatistics:
-    """What scores are made of, over a whole collection: the statistics of the field that is searched."""
+    """The statistics of a whole collection that scores are computed from, of the field that is searched."""
 
     statistics: Statistics  #: documents, tokens and postings
     shards: tuple[tuple[str, int], ...]  #: (fingerprint, rows) of each shard, in the collection's order
@@ -135,7 +135,7 @@ class ShardSearcher:
         starts = [whole.start(index_fingerprint(path)) for path in self.lucene.shards.paths]
         for path, start in zip(self.lucene.shards.paths, starts, strict=True):
             if start is None:
-                raise IndexProblem(f"{path}: no shard of the collection that these statistics are of, or changed since")
+                raise IndexProblem(f"{path}: not a shard of the collection that these statistics describe, or changed since")
         #: What is added to a shard's rows to make them the collection's.
         self._shifts = np.array(starts, dtype=np.int64) - self.lucene.starts[:-1]
 

@@ -83,7 +83,7 @@ def explain_query(
     plot: str | Path | None = None,
     threads: int = 1,
 ) -> ExplainedQuery:
-    """Searches for `text` with so many `threads` and explains the document `docid`, by default the best one after reranking.
+    """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after reranking.
 
     `qid` is the topic id of the query, by which files of query vectors and runs know it. The pipeline has one method, or none:
     then the score of the first stage is explained. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_query
 from kernelsearch.api.index_files import IndexFiles
-from kernelsearch.api.judged import as_qrels, as_topics, is_frame
+from kernelsearch.api.judged import Judgements, Topics, as_qrels, as_topics, is_frame
 from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core.errors import InputError, OptionError, quote
@@ -45,7 +45,7 @@ class Index(IndexFiles):
 
     `path` is a folder, or several. `language` is that in which queries are analysed (default: the index's), `java_heap` the
     largest heap of Java, `artefacts` another folder for fitted state, `progress` what long steps report to. `vectors` says
-    which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
+    which vectors are used by methods that name none, and where query vectors come from: a name ("minilm"), or options by
     name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`). With `few_calls`, for a process
     that searches a few times and ends, Java compiles with its quick compiler alone.
 
@@ -83,8 +83,8 @@ class Index(IndexFiles):
             raise InputError(f"texts: a list of queries was expected, not one text ({quote(texts)}), which `search` takes")
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
-        named = isinstance(texts, Mapping) or is_frame(texts)
-        topics = as_topics(texts if named else dict(enumerate(texts)))
+        has_qids = isinstance(texts, Mapping) or is_frame(texts)
+        topics = as_topics(texts if has_qids else dict(enumerate(texts)))
         empty = next((qid for qid, text in topics.items() if not text.strip()), None)
         if empty is not None:
             raise InputError(f"query {empty} has no text")
@@ -113,8 +113,8 @@ class Index(IndexFiles):
 
     def evaluate(
         self,
-        topics: Mapping[str, str] | str | Path | Any,
-        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
+        topics: Topics,
+        qrels: Judgements,
         methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
         *,
         measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -153,8 +153,8 @@ class Index(IndexFiles):
         self,
         method: str,
         *,
-        topics: Mapping[str, str] | str | Path | Any = None,
-        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any = None,
+        topics: Topics | None = None,
+        qrels: Judgements | None = None,
         clicks: str | Path | None = None,
         output: str | Path | None = None,
         memory_limit: str | None = None,
@@ -190,7 +190,7 @@ class Index(IndexFiles):
         """Adds documents, which replace those of the same id, and returns the index that has them, opened.
 
         `documents` and `join_titles` are those of `kernelsearch.build`, `threads` and `memory_limit` those of
-        `kernelsearch.index`. This object stays with the documents of before and refuses to search from now on. Raises
+        `kernelsearch.index`. This object keeps its documents and refuses to search from now on. Raises
         InputError for documents without id or text.
         """
         from kernelsearch.api.building import reader_of

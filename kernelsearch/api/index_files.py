@@ -97,7 +97,7 @@ class IndexFiles:
         return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
 
     def row(self, docid: str, option: str = "docid", among: Candidates | None = None) -> int:
-        """A document's row; a docid that the index, or the list `among`, doesn't have is refused with the option's name."""
+        """The row of a docid; raises an error that names `option` where the index, or the list `among`, doesn't have it."""
         row = int(self.forward.require_rows([docid], label=option, collection=self.name)[0])
         if among is not None and not np.any(among.docs == row):
             raise InputError(f"{option}: {docid!r} is not among the {among.depth} documents of this query's list")
@@ -203,9 +203,8 @@ class IndexFiles:
     def vectors(self, name: str | None = None) -> Vectors:
         """The vectors of that name, with a source of query vectors; without a name the chosen ones, or the only ones.
 
-        Raises:
-            ArtefactError: the index has no such vectors, or has changed since they were made.
-            OptionError: no name where there are several.
+        Raises ArtefactError where the index has no such vectors, or has changed since they were made; OptionError without a
+        name where there are several.
         """
         # Imported here: FAISS's neighbours and scipy behind it are for those who have vectors.
         from kernelsearch.vectors.opened import Vectors

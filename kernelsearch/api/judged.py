@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import whole_number
@@ -14,12 +14,20 @@ from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.formats.structured import refuse_repeated
 from kernelsearch.trec.qrels import MAX_GRADE
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: {qid: text}, a file of topics, or a data frame (qid, query).
+Topics: TypeAlias = "Mapping[str, str] | str | Path | DataFrame"
+#: {qid: {docid: grade}}, a file of judgements, or a data frame (qid, docno, label).
+Judgements: TypeAlias = "Mapping[str, Mapping[str, int]] | str | Path | DataFrame"
+
 #: The names of the columns in frames: PyTerrier's, then those of ir_datasets and our own.
 QIDS, TEXTS = ("qid", "query_id"), ("query", "text", "title")
 DOCIDS, GRADES = ("docno", "doc_id", "docid"), ("label", "relevance", "grade")
 
 
-def as_topics(topics: Mapping[str, str] | str | Path | Any) -> dict[str, str]:
+def as_topics(topics: Topics) -> dict[str, str]:
     """{qid: text} of `topics`: such a mapping, a file, or a data frame with columns such as qid and query.
 
     Ids that are numbers become text. A frame may repeat a topic, as one with a row per document does. Raises InputError for a
@@ -39,7 +47,7 @@ def as_topics(topics: Mapping[str, str] | str | Path | Any) -> dict[str, str]:
     return texts
 
 
-def as_qrels(qrels: Mapping[str, Mapping[str, int]] | str | Path | Any) -> dict[str, dict[str, int]]:
+def as_qrels(qrels: Judgements) -> dict[str, dict[str, int]]:
     """{qid: {docid: grade}} of `qrels`: such a mapping, a file, or a data frame with columns such as qid, docno and label.
 
     Raises InputError for a grade that is no whole number and for two grades of one document, as a file with them is refused.

@@ -1,4 +1,4 @@
-"""The results as one HTML page: sortable tables, plots, the topics that a run helps and hurts most. It loads nothing."""
+"""The results as one HTML page: sortable tables, plots, the topics that a run helps and hurts most. It needs no other file."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _pairs(evaluations: Evaluations, comparison: Comparison, label: str, name: s
 
 
 def _risk_plots(evaluations: Evaluations, comparison: Comparison, name: str, colours: Mapping[str, str]) -> str:
-    """Left: what runs gain against what they lose on the way. Right: URisk as losses count for more."""
+    """Left: gains in the mean against the sum of losses. Right: URisk by the weight of losses."""
     losses, gains, sensitivities = {}, {}, {}
     for label, topics in comparison.topics.items():
         before, after = evaluations[comparison.baseline].array(name, topics), evaluations[label].array(name, topics)

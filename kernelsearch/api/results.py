@@ -24,6 +24,8 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.trec.formats import TEXT_NAMES
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from kernelsearch.api.index_files import IndexFiles
 
 H = TypeVar("H")
@@ -60,6 +62,10 @@ class Hit:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hit, (self.docid, self.score, self.lucene_docid, self._index)
+
+    def rescored(self, score: float) -> Hit:
+        """A copy of the hit with another score."""
+        return Hit(self.docid, score, self.lucene_docid, self._index)
 
     @property
     def contents(self) -> str | None:
@@ -169,7 +175,7 @@ class Results(Sequence[Hit]):
         """The scores, best first."""
         return [hit.score for hit in self.hits]
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """A pandas DataFrame with the columns qid, query, rank (from 1), docid, score, moved and text, one row per hit."""
         pandas = import_pandas()
         texts = self._index.lucene.stored(self._ranked.docs, "contents")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.tables import import_pandas, text_table
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.learning.folds import topic_folds
 from kernelsearch.lucene.index import FirstStage
@@ -29,8 +30,10 @@ from kernelsearch.tuning.fitting import fit_missing
 from kernelsearch.tuning.folds import Choice, choose
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.space import Setting
-from kernelsearch.tuning.trials import Plan, Trials, stage_key, write_plan
-from kernelsearch.tuning.workers import try_tasks
+from kernelsearch.tuning.trials import Plan, Trials, stage_key, try_settings, write_plan
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Settings per task: results are saved after each task, and a method can share work within one.
 TASK_SIZE = 10
@@ -74,7 +77,7 @@ class Tuned:
             first |= {f"{name}_{key}": searched[name][key] for key in keys}
         return first
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> DataFrame:
         """A pandas DataFrame with one row per setting, best first.
 
         Its columns are the parameters, the mean of the measure over all topics, and `folds`, the number of folds that chose the
@@ -202,9 +205,14 @@ def _run_trials(
         write_plan(Path(folder), plan, queries, lists)
         trials = Trials(Path(folder), pipeline.index)
         first = trials.judged.values(trials.measure, range(len(plan.qids)), trials.lists(plan.stage({})))
-        with progress("tuning", total=len(tried), unit="setting") as bar:
+        with (
+            ProcessEngine(min(processes, len(tasks))) as engine,
+            progress("tuning", total=len(tried), unit="setting") as bar,
+        ):
+            engine.start()  # a task, many settings on all topics, takes longer than the start of a process
             bar.update(len(tried) - len(missing))
-            for task, values in try_tasks(trials, tasks, processes):
+            measured = engine.map_shared(try_settings, tasks, trials, label="tune")
+            for task, values in zip(tasks, measured, strict=True):
                 for setting, row in zip(task, values, strict=True):
                     journal.add(setting, row)
                 bar.update(len(task))

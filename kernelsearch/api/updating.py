@@ -98,7 +98,7 @@ def update_index(
     artefacts : a folder of artefacts besides the index's own; those of this index in it are brought up to date as well
     progress : gets the progress of the steps
 
-    The analyser, the fields and what is stored are those of the index. Raises InputError for wrong documents, where no id
+    The analyser, the fields and what is stored are those of the index. Raises InputError for invalid documents, where no id
     is in the index, where no document would remain and where another command changed the index meanwhile; IndexProblem where
     documents are added to an index of another program, whose analyser is not known.
     """

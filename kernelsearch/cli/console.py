@@ -150,7 +150,10 @@ def _split_epilog(epilog: str) -> tuple[list[str], str]:
 class _Help(argparse.Action):
     """Prints the common options, or those of one part, and exits."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        assert isinstance(parser, Parser)
         print(parser.format_common() if values is None else parser.format_part(values), end="")
         parser.exit()
 
@@ -158,7 +161,9 @@ class _Help(argparse.Action):
 class _HelpAll(argparse.Action):
     """Prints all options and exits."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
         print(parser.format_help(), end="")
         parser.exit()
 
@@ -173,7 +178,9 @@ _LIMITS = {
 class _Limit(argparse.Action):
     """Sets one of the limits of `core.streams`; the parsed arguments don't have it."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
         name = self.dest.split("_")[1]
         try:
             value = float(values) if name == "wait" else whole_number(values, low=1)
@@ -309,7 +316,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _repeat_signal(lost: Any) -> None:
+def _repeat_signal(lost: sys.UnraisableHookArgs) -> None:
     """Repeats a signal whose exception was raised where Python drops exceptions, as in the callback of a weak reference."""
     if isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
         number = signal.SIGTERM if isinstance(lost.exc_value, SystemExit) else signal.SIGINT

@@ -112,6 +112,19 @@ def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) ->
             parser.error(f"--{name} is not given")
 
 
+def require_training_or_model(
+    parser: argparse.ArgumentParser, train: str | None, model: str | None, predict: str | None, folds: int | None
+) -> None:
+    """Ends the command with the error of `parser` where there is nothing to learn from, or nothing to do with what is learned.
+
+    `train`, `model`, `predict` and `folds` are the values of the options of these names.
+    """
+    if train is None and (model is None or predict is None):
+        parser.error("--train, or --model and --predict, are needed")
+    if train is not None and not (folds or model or predict):
+        parser.error("--train: name what is asked for: --folds, --model or --predict")
+
+
 def open_index(
     settings: IndexReaderSettings,
     progress: Progress,
@@ -127,7 +140,7 @@ def open_index(
     progress : what long steps report to
     java_heap : the largest heap of Java where `--java-heap` is not given
     language : that of queries; None: the index's
-    few_calls : the command searches once and ends, for which Java starts quicker
+    few_calls : the command searches once and ends, for which Java starts faster
     """
     assert settings.index is not None  # verbs refuse a command line without --index
     # A verb whose methods use no vectors has no options for them.
@@ -164,11 +177,11 @@ def parse(
     """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
     `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
-    Returns the arguments and the content of the file, or None without one. `arguments.given` are the names of those that were
-    on the command line. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
+    Returns the arguments and the content of the file, or None without one. `arguments.on_command_line` are the names
+    of those that were typed. Raises InputError for a file with an option that is not allowed and changes what is retrieved.
     """
     arguments = parser.parse_args(argv)
-    arguments.given = frozenset(vars(arguments))
+    arguments.on_command_line = frozenset(vars(arguments))
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
         pyserini_flags.rewrite(arguments)
     if not hasattr(arguments, "config"):
@@ -186,7 +199,7 @@ def parse(
 
 
 def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
-    """Refuses `settings` that make no search, through the error of `parser` where an option is missing or has no effect."""
+    """Ends the command with the error of `parser` where an option of `settings` is missing or has no effect."""
     require(parser, settings, "index")
     if (settings.query is None) == (settings.topics is None):
         parser.error("one of --query and --topics is needed")
@@ -210,7 +223,7 @@ def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
     """The checked settings of the pipeline in parsed `arguments`, read before any index is opened.
 
     Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method that is
-    not used, which would otherwise be lost in silence.
+    not used, which would otherwise be ignored.
     """
     first = read_flags(FirstStageSettings, arguments)
     names: list[str] = arguments.rerank

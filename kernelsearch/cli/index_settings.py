@@ -11,7 +11,8 @@ from kernelsearch.cli.inputs import load_documents
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import option
 from kernelsearch.engines import EngineSettings
-from kernelsearch.trec.documents import FORMATS, parse_columns
+from kernelsearch.trec.collection_files import FORMATS
+from kernelsearch.trec.documents import parse_columns
 
 #: Options, by Python name, that say how documents are indexed.
 _INDEXING = ("language", "positions", "docvectors", "contents", "raw", "optimize", "forward")

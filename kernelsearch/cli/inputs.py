@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.api.judged import as_qrels, as_topics
+from kernelsearch.api.judged import Judgements, Topics, as_qrels, as_topics
 from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
 from kernelsearch.core.errors import OptionError
 from kernelsearch.trec import read_qrels, read_topics
@@ -64,12 +64,12 @@ def load_qrels(source: str) -> dict[str, dict[str, int]]:
     return read_qrels(source)
 
 
-def topics_from(topics: Mapping[str, str] | str | Path) -> Mapping[str, str]:
+def topics_from(topics: Topics) -> Mapping[str, str]:
     """The `topics` of a call in Python: what `load_topics` takes, or {qid: text} and others, see `as_topics`."""
     return load_topics(str(topics)) if isinstance(topics, str | Path) else as_topics(topics)
 
 
-def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
+def qrels_from(qrels: Judgements) -> Mapping[str, Mapping[str, int]]:
     """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`."""
     return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else as_qrels(qrels)
 

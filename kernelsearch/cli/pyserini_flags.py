@@ -127,7 +127,7 @@ def set_stopwords(index: Index, path: str) -> None:
     """Analyses the queries of `index` with the stop words of the file `path`."""
     from kernelsearch.lucene.index import english_with_stopwords
 
-    for _ in lines(path):  # Java reads the file; what is wrong with it is said here
+    for _ in lines(path):  # Java reads the file; an invalid one is reported here
         pass
     lucene = index.lucene  # starts Java, which the analyser needs
     lucene.analyzer = english_with_stopwords(path)

@@ -54,7 +54,7 @@ class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
     output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))
     tag: str | None = option(None, "tag of the run; default: the names of the methods")
     threads: int = option(
-        1, "queries to search at the same time; long lists of topics by so many processes, with the same results", low=1
+        1, "queries to search at the same time; long lists of topics are split among as many processes", low=1
     )
     batch_size: int = option(64, "queries per batch", low=1)
     remove_query: bool = option(False, "leave out the document whose docid is the id of the query")
@@ -66,7 +66,7 @@ IN_CONFIG = tuple(
     for declared in SearchSettings.flags
     if declared.name not in ("config", "prcl") and declared not in EngineSettings.options
 )
-#: Options of a search of topics, by Python name: with --query they would be lost in silence.
+#: Options of a search of topics, by Python name: they have no effect with --query.
 FOR_TOPICS = {
     *("run", "output", "output_format", "tag", "shard", "engine", "topics_format", "topics_field"),
     *("tokenizer", "remove_query", "max_passage", "remove_duplicates"),

@@ -34,9 +34,7 @@ class TrainSettings(EngineSettings, VectorFlags):
     ltr: str | None = option(None, "LETOR (svmlight) file of features to learn from, instead of an index")
     ltr_test: str | None = option(None, "with --ltr: LETOR file to rank with the learned model, and to measure")
     output: str | None = option(None, "folder to save the fitted state in; default: beside the index")
-    memory_limit: str | None = option(
-        None, "limit of the memory for building, such as 4G; what exceeds it is done in smaller parts"
-    )
+    memory_limit: str | None = option(None, "memory limit of the training, such as 4G; larger work is split into parts")
 
 
 def make_parser(description: str, examples: str) -> argparse.ArgumentParser:

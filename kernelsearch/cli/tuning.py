@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.pipeline import Methods, Pipeline, PipelineSettings
 from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
 from kernelsearch.cli import config
@@ -45,7 +46,7 @@ class TuneSettings(QuerySettings):
     samples: int | None = option(None, "number of random settings to try instead of the whole grid", low=1)
     folds: int = option(5, "folds of topics for cross-validation", low=2)
     seed: int = option(0, "seed for the folds and the random settings", low=0)
-    processes: int = option(os.cpu_count() or 1, "number of processes", low=1)
+    processes: int = option(os.cpu_count() or 1, "number of processes that try settings", low=1)
     output: str | None = option(None, "config file to write the best settings to; default: tuned-METHOD.toml")
     results: str | None = option(None, "file of results, from which a killed command continues; default: OUTPUT.results.jsonl")
 
@@ -106,8 +107,8 @@ def tune_on_topics(
 
 def tune_with_keywords(
     index: Index,
-    topics: Any,
-    qrels: Any,
+    topics: Topics,
+    qrels: Judgements,
     chosen: tuple[Methods, FirstStageSettings],
     tried: Mapping[str, Any] | None,
     choices: Mapping[str, Any],

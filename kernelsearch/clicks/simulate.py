@@ -39,7 +39,7 @@ def simulate(
     noise: float = 0.05,
     others: Sequence[str] = (),
 ) -> Iterator[Impression]:
-    """Yields so many impressions of `needs`, with clicks by `model`, all drawn with `seed`.
+    """Yields impressions of `needs`, as many as `impressions` says, with clicks by `model`, all drawn with `seed`.
 
     Every query occurs once; further ones are drawn by popularity, which falls as rank^-0.7.
 

@@ -17,7 +17,7 @@ Shared = TypeVar("Shared")
 
 
 def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """Returns function(item) for every one of `items`, in order, computed by so many threads of this process.
+    """Returns function(item) for every one of `items`, in order, computed by `threads` threads of this process.
 
     For functions that spend their time in compiled loops, which release the GIL. The results don't depend on `threads`.
     """

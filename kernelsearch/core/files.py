@@ -17,11 +17,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
 from kernelsearch.core.streams import shown_path, wait_for_pipe
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 @contextmanager
@@ -58,7 +61,7 @@ class _Output(io.FileIO):
         super().__init__(descriptor, "wb")
         self._path = path
 
-    def write(self, content: Any, /) -> int:
+    def write(self, content: ReadableBuffer, /) -> int:
         with _report(self._path):
             return super().write(content)
 

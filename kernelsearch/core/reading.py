@@ -87,7 +87,7 @@ _begun: dict[str, IO[bytes]] = {}
 
 
 def first_bytes(path: str | Path, most: int) -> bytes:
-    """Returns the beginning of the input `path`, decompressed, up to `most` bytes. They stay to be read, of a pipe as well."""
+    """Returns the beginning of the input `path`, decompressed, up to `most` bytes; they can be read again, also of a pipe."""
     stream = open_bytes(path)
     start = stream.read(most)
     if os.path.isfile(path):
@@ -127,7 +127,7 @@ class TextFile:
         return self._peeked.pop(0) if self._peeked else next(self._lines)
 
     def first_line(self) -> str | None:
-        """The first line that isn't blank, which stays to be read; None where there is none. To be called before reading."""
+        """The first line that isn't blank, which is read again; None where there is none. To be called before reading."""
         for number, line in self._lines:
             self._peeked.append((number, line))
             if line.strip():

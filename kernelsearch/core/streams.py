@@ -12,9 +12,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelsearch.core.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 Result = TypeVar("Result")
 
@@ -53,7 +56,7 @@ def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:
 
 
 def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
-    # O_NONBLOCK, because opening a named pipe that nobody writes to would wait for ever.
+    # O_NONBLOCK, because opening a named pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
@@ -124,10 +127,11 @@ class ContinuedStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         if self._first:
-            count = min(len(buffer), len(self._first))
-            buffer[:count], self._first = self._first[:count], self._first[count:]
+            space = memoryview(buffer)
+            count = min(len(space), len(self._first))
+            space[:count], self._first = self._first[:count], self._first[count:]
         else:
             count = self._rest.readinto(buffer) or 0
         self.passed += count
@@ -166,7 +170,7 @@ class CheckedStream(io.RawIOBase):
             raise io.UnsupportedOperation("a compressed stream has no file descriptor")
         return int(self._stream.fileno())
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         try:
             count = self._stream.readinto(buffer) or 0
         except OSError as problem:
@@ -208,7 +212,7 @@ class TranscodedStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         while not self._pending:
             raw = self._stream.read(1 << 16)
             try:
@@ -217,8 +221,9 @@ class TranscodedStream(io.RawIOBase):
                 raise InputError(f"{shown_path(self._path)}: damaged UTF-16 text, or not text") from None
             if not raw:
                 break
-        count = min(len(buffer), len(self._pending))
-        buffer[:count], self._pending = self._pending[:count], self._pending[count:]
+        space = memoryview(buffer)
+        count = min(len(space), len(self._pending))
+        space[:count], self._pending = self._pending[:count], self._pending[count:]
         return count
 
     def close(self) -> None:

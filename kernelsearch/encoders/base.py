@@ -49,10 +49,9 @@ class Encoder(ABC):
 
 
 def open_encoder(source: str) -> Encoder:
-    """An encoder by name.
+    """The encoder `source`: a folder with an ONNX model and its tokenizer, `sentence-transformers:NAME` or `pyserini:NAME`.
 
-    Args:
-        source: a folder with an ONNX model and its tokenizer, `sentence-transformers:NAME` or `pyserini:NAME`.
+    Raises OptionError for an empty name.
     """
     kind, colon, name = source.partition(":")
     if colon and kind == "sentence-transformers":

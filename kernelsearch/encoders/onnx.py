@@ -146,7 +146,7 @@ class OnnxEncoder(Encoder):
             return np.concatenate(list(pool.map(lambda part: self._run(tensors, part), parts)))
 
     def _open(self, threads: int = 0) -> Any:
-        """A session of the model whose runs use so many `threads`; 0: all cores, which suits a single text."""
+        """A session of the model whose runs use `threads` threads; 0: all cores, which suits a single text."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

@@ -28,7 +28,7 @@ class EngineSettings(Settings):
 
 
 def make_engine(settings: EngineSettings, processes: int = 1) -> Engine:
-    """The engine that the options `settings` ask for; on this machine, one with so many `processes`.
+    """The engine that the options `settings` ask for; on this machine, one with `processes` processes.
 
     Raises OptionError for options that contradict each other.
     """

@@ -112,7 +112,7 @@ class DaskEngine(Engine):
     def _send(self, shared: Any, label: str) -> Any:
         """A future of `shared`; a tuple of futures where it is a tuple.
 
-        Dask's `scatter` is quicker, but scattered data is lost with the workers that hold it, while a task is run again.
+        Dask's `scatter` is faster, but scattered data is lost with the workers that hold it, while a task is run again.
         """
         if isinstance(shared, tuple):
             return tuple(self._send(part, label) for part in shared)

@@ -274,8 +274,8 @@ class _Worker:
         call: _Call | None = None
         try:
             self._send(Preparation(limits, *jvm.configuration(), self._brief))
-            while (given := self.calls.get()) is not None:
-                call, (shared, pickled) = given
+            while (work := self.calls.get()) is not None:
+                call, (shared, pickled) = work
                 if opened is not shared:
                     opened = None
                     self._send(Open(pickled))
@@ -286,9 +286,7 @@ class _Worker:
                 self._work(call, pending)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             if not self._ended:
-                logger.warning(
-                    "processes: a worker ended (status %s); its queries are searched by others", self._process.wait()
-                )
+                logger.warning("processes: a worker ended (status %s); others take over its tasks", self._process.wait())
         finally:
             self.alive = False
             for place in pending:

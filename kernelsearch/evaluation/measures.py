@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
 Qrels = Mapping[str, Mapping[str, int]]
 #: {qid: [(docid, score), ...]}
 Run = Mapping[str, Sequence[tuple[str, float]]]
-#: A measure of ir_measures, whose classes have no type annotations.
-Measure = Any
+Measure: TypeAlias = trec_measures.Measure
 
 
 def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measure]:

@@ -21,19 +21,19 @@ QUICK = ("AP", "nDCG", "P", "R", "RR")
 class JudgedRows:
     """The relevant documents of some topics as rows of an index.
 
-    Parameters: `index`, the forward index; `qrels`, {qid: {docid: grade}}; `qids`, the ids of the topics. Methods refer to a
+    Parameters: `forward`, the forward index; `qrels`, {qid: {docid: grade}}; `qids`, the ids of the topics. Methods refer to a
     topic by its position among these ids.
     """
 
-    def __init__(self, index: ForwardIndex, qrels: Mapping[str, Mapping[str, int]], qids: Sequence[str]) -> None:
+    def __init__(self, forward: ForwardIndex, qrels: Mapping[str, Mapping[str, int]], qids: Sequence[str]) -> None:
         relevant = [{docid: grade for docid, grade in qrels.get(qid, {}).items() if grade > 0} for qid in qids]
-        self.index, self.qrels, self.qids = index, qrels, list(qids)
+        self.forward, self.qrels, self.qids = forward, qrels, list(qids)
         self.counts = np.array([len(docids) for docids in relevant])  #: relevant documents per topic, indexed or not
         self.ideal = [np.sort(np.array(list(grades.values()), dtype=np.float64))[::-1] for grades in relevant]
         self.relevant: list[NDArray[np.int32]] = []  #: rows of the relevant documents, ascending
         self._grades: list[Floats] = []
         for grades in relevant:
-            rows = index.rows_of(list(grades))
+            rows = forward.rows_of(list(grades))
             order = np.argsort(rows)
             known = rows[order] >= 0
             self.relevant.append(rows[order][known])
@@ -92,7 +92,7 @@ class JudgedRows:
     def _through_ir_measures(self, measure: Measure, numbers: Sequence[int], lists: Sequence[Candidates]) -> Floats:
         qids = [self.qids[number] for number in numbers]
         run = {
-            qid: [(docid, float(-place)) for place, docid in enumerate(self.index.docids.take(ranked.docs))]
+            qid: [(docid, float(-place)) for place, docid in enumerate(self.forward.docids.take(ranked.docs))]
             for qid, ranked in zip(qids, lists, strict=True)
         }
         evaluation = evaluate({qid: self.qrels[qid] for qid in qids}, run, [measure])

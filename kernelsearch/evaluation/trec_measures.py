@@ -9,7 +9,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
+
+#: A measure of ir_measures, whose classes have no type annotations.
+Measure: TypeAlias = Any
 
 #: (ranks from 1 and grades of the relevant documents that were retrieved, by rank; grades of all relevant ones; cutoff)
 _Measure = Callable[[Sequence[tuple[int, int]], Sequence[int], int], float]
@@ -42,7 +45,7 @@ _MEASURES: dict[str, _Measure] = {
 _WHOLE = 2**31
 
 
-def has_direct_form(measure: Any) -> bool:
+def has_direct_form(measure: Measure) -> bool:
     """Whether `values` computes a measure of ir_measures: with no parameter but a cutoff, and RR without one."""
     parameters = set(measure.params)
     if measure.NAME in ("P", "R"):
@@ -50,7 +53,7 @@ def has_direct_form(measure: Any) -> bool:
     return measure.NAME in _MEASURES and (not parameters or (parameters == {"cutoff"} and measure.NAME != "RR"))
 
 
-def values(measures: Sequence[Any], ranks: Mapping[str, int], judged: Mapping[str, int]) -> list[float]:
+def values(measures: Sequence[Measure], ranks: Mapping[str, int], judged: Mapping[str, int]) -> list[float]:
     """The values of `measures`, for which `has_direct_form` is true, for one topic.
 
     `ranks`: from 1, by docid; `judged`: grades by docid, relevant from 1 on. 0 where no relevant document is retrieved.

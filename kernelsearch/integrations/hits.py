@@ -202,7 +202,7 @@ def _copier(kind: type) -> Callable[[Any, float], Any]:
     if hasattr(kind, "__javaclass__"):  # Anserini's ScoredDoc
         return lambda hit, score: kind(hit.docid, hit.lucene_docid, score, hit.lucene_document)
     if kind is Hit:
-        return lambda hit, score: Hit(hit.docid, score, hit.lucene_docid, hit._index)
+        return Hit.rescored
     if hasattr(kind, "_replace"):  # a named tuple
         return lambda hit, score: hit._replace(score=score)
     if _has_plain_dict(kind):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from kernelsearch.core.caching import once_per_object
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import ranking_models
@@ -65,7 +64,7 @@ class VSM(Kernel):
 
 @dataclass(frozen=True)
 class LogEntropy(Kernel):
-    """log(1 + tf) times the entropy weight of the term on both sides: the weights that LSI is at its best with.
+    """log(1 + tf) times the entropy weight of the term on both sides: the weights with which LSI ranks best.
 
     Dumais, "Improving the retrieval of information from external sources" (1991): g_t = 1 + Σ_d p_dt log p_dt / log N with
     p_dt = tf / cf, over the N documents. It is 1 for a term of one document, 0 for one spread evenly over all.
@@ -202,23 +201,16 @@ def _idf(collection: Collection, query: Query) -> NDArray[np.float32]:
     return np.where(numbers >= 0, ranking_models.idf(df, collection.statistics.documents), np.float32(0))
 
 
-#: Entropy weights by collection: one pass over all postings computes them.
-_ENTROPY: WeakKeyDictionary[Any, NDArray[np.float64]] = WeakKeyDictionary()
-
-
+@once_per_object
 def _entropy_weights(collection: Collection) -> NDArray[np.float64]:
-    """The entropy weight of each term, shape (terms,)."""
-    entropy = _ENTROPY.get(collection)
-    if entropy is None:
-        total = np.zeros(len(collection.terms))
-        cf = np.asarray(collection.cf, dtype=np.float64)
-        for start in range(0, len(collection.indices), POSTINGS_PER_BLOCK):
-            terms = np.asarray(collection.indices[start : start + POSTINGS_PER_BLOCK])
-            share = collection.frequencies[start : start + POSTINGS_PER_BLOCK] / cf[terms]
-            total += np.bincount(terms, share * np.log(share), len(total))
-        entropy = 1.0 + total / np.log(max(len(collection), 2))
-        _ENTROPY[collection] = entropy
-    return entropy
+    """The entropy weight of each term, shape (terms,), from one pass over all postings."""
+    total = np.zeros(len(collection.terms))
+    cf = np.asarray(collection.cf, dtype=np.float64)
+    for start in range(0, len(collection.indices), POSTINGS_PER_BLOCK):
+        terms = np.asarray(collection.indices[start : start + POSTINGS_PER_BLOCK])
+        share = collection.frequencies[start : start + POSTINGS_PER_BLOCK] / cf[terms]
+        total += np.bincount(terms, share * np.log(share), len(total))
+    return np.asarray(1.0 + total / np.log(max(len(collection), 2)))
 
 
 def _probability(collection: Collection) -> NDArray[np.float64]:

@@ -61,7 +61,7 @@ def _not_negative(values: Sequence[float]) -> bool:
 def precomputed(matrix: NDArray[np.floating]) -> Gram:
     """A kernel from its matrix of values, shape (items, items).
 
-    Raises OptionError for a matrix that is not symmetric and positive semi-definite (up to rounding): no kernel has it.
+    Raises OptionError for a matrix that is not symmetric and positive semi-definite (up to rounding): no kernel has those.
     """
     values = np.asarray(matrix, dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not np.isfinite(values).all():

@@ -82,7 +82,7 @@ def _hash_code(text: str) -> int:
 
 
 def buckets(hashed: NDArray[np.uint32], entries: NDArray[np.integer] | int) -> NDArray[np.uint32]:
-    """The bucket of each string in a map of so many `entries` (one number, or one per string), shape (strings,).
+    """The bucket of each string in a map of `entries` entries (one number, or one per string), shape (strings,).
 
     `hashed` (strings,) are the strings' hashes, see `hashes`.
     """
@@ -90,7 +90,7 @@ def buckets(hashed: NDArray[np.uint32], entries: NDArray[np.integer] | int) -> N
 
 
 def capacity(entries: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How many buckets a map has that grew to so many entries."""
+    """The number of buckets of a map that grew to `entries` entries."""
     needed = -(-4 * np.maximum(entries, 1) // 3)
     power = np.ceil(np.log2(needed)).astype(np.int64)  # exact: below 2**49 log2 of a power of two has no rounding error
     result: NDArray[np.int64] = np.maximum(np.int64(1) << power, SMALLEST)

@@ -17,14 +17,14 @@ from kernelsearch.kernels.relevance import Floats, Words
 DELTA = 0.1
 
 
-def idf(index: ForwardIndex, terms: NDArray[np.integer]) -> Floats:
-    """min(1, log10(N / N_t) / 5) of each of `terms`, by their document frequencies in `index`, shape (terms,)."""
-    frequencies = np.maximum(np.asarray(index.df[terms], dtype=np.float64), 1.0)
-    return np.minimum(1.0, np.log10(max(index.statistics.documents, 1) / frequencies) / 5.0)
+def idf(forward: ForwardIndex, terms: NDArray[np.integer]) -> Floats:
+    """min(1, log10(N / N_t) / 5) of each of `terms`, by their document frequencies in `forward`, shape (terms,)."""
+    frequencies = np.maximum(np.asarray(forward.df[terms], dtype=np.float64), 1.0)
+    return np.minimum(1.0, np.log10(max(forward.statistics.documents, 1) / frequencies) / 5.0)
 
 
 def beliefs(
-    index: ForwardIndex,
+    forward: ForwardIndex,
     docs: NDArray[np.integer],
     query_terms: NDArray[np.integer],
     usable: NDArray[np.bool_],
@@ -32,20 +32,20 @@ def beliefs(
 ) -> Words:
     """The usable words of the documents with f(c, Q) = Π_i (δ + log10(co(c, w_i) + 1) · idf(c) / log10 n)^idf(w_i).
 
-    co(c, w) = Σ_d tf(c, d) · tf(w, d) over the n documents, the rows `docs` of `index`; `query_terms` (q,) are the numbers of
+    co(c, w) = Σ_d tf(c, d) · tf(w, d) over the n documents, the rows `docs` of `forward`; `query_terms` (q,) are the numbers of
     the query's terms w_i, `usable` (terms,) says which terms of the index may be words c, `delta` is δ.
     """
-    indptr, places = index.gather(docs)
-    terms = np.asarray(index.indices[places], dtype=np.int64)
+    indptr, places = forward.gather(docs)
+    terms = np.asarray(forward.indices[places], dtype=np.int64)
     rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
     selected = np.flatnonzero(usable[terms])
     words, slots = np.unique(terms[selected], return_inverse=True)
-    frequencies = np.asarray(index.frequencies[places], dtype=np.float64)[selected]
-    of_query = index.term_frequencies(docs, query_terms).astype(np.float64)[rows[selected]]
+    frequencies = np.asarray(forward.frequencies[places], dtype=np.float64)[selected]
+    of_query = forward.term_frequencies(docs, query_terms).astype(np.float64)[rows[selected]]
     together = np.stack([np.bincount(slots, frequencies * column, len(words)) for column in of_query.T], axis=1)
     # One document has no co-occurrence to compare with others; log10 2 replaces the logarithm of 1, which is 0.
-    degree = np.log10(together + 1.0) * idf(index, words)[:, None] / np.log10(max(len(docs), 2))
-    return Words(words, np.asarray(np.exp(np.log(delta + degree) @ idf(index, query_terms))))
+    degree = np.log10(together + 1.0) * idf(forward, words)[:, None] / np.log10(max(len(docs), 2))
+    return Words(words, np.asarray(np.exp(np.log(delta + degree) @ idf(forward, query_terms))))
 
 
 def rank_weights(count: int) -> Floats:

@@ -96,7 +96,8 @@ class ClickPearson:
     """Correlation of two queries' clicks on documents.
 
     Centred over all documents of the log (`union=False`) it is the cosine of centred vectors, hence a kernel. Centred over the
-    documents that either query's users clicked (`union=True`) it is the paper's text. A query without clicks has no neighbour.
+    documents that either query's users clicked (`union=True`) it is the formula in the paper's text. A
+    query without clicks has no neighbour.
     """
 
     union: bool = False
@@ -150,7 +151,7 @@ def _union_pearson(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.flo
 
 @dataclass(frozen=True)
 class NgramCosine:
-    """Cosine of character n-gram counts: near for misspellings and for words written together or apart."""
+    """Cosine of character n-gram counts: high for misspellings and for words written together or apart."""
 
     n: int = 3
 

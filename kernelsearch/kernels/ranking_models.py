@@ -35,36 +35,36 @@ POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS = 20, 5.0
 
 
 def first_stage_term_scores(
-    index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+    forward: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
 ) -> NDArray[np.floating]:
     """Each term's part of each document's first-stage score, shape (documents, terms).
 
     Parameters
     ----------
-    index : the forward index
+    forward : the forward index
     model : the ranking model of the first stage
     terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
     weights : their weights in the query, shape (terms,)
     docs : rows of the documents, shape (documents,)
     """
     if isinstance(model, BM25Model):
-        return bm25_term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
+        return bm25_term_scores(forward, terms, weights, docs, k1=model.k1, b=model.b)
     if isinstance(model, DirichletModel):
-        return dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
-    return jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
+        return dirichlet_term_scores(forward, terms, weights, docs, mu=model.mu)
+    return jelinek_mercer_term_scores(forward, terms, weights, docs, lam=model.lam)
 
 
-def first_stage_scores(index: ForwardIndex, model: Model, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+def first_stage_scores(forward: ForwardIndex, model: Model, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
     """Each document's first-stage score for the `query`, shape (documents,): the sums over terms, without their table.
 
     The other parameters are those of `first_stage_term_scores`.
     """
-    terms, weights = index.term_ids(query.terms), query.weights
+    terms, weights = forward.term_ids(query.terms), query.weights
     if isinstance(model, BM25Model):
-        return bm25_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
+        return bm25_scores(forward, terms, weights, docs, k1=model.k1, b=model.b)
     if isinstance(model, DirichletModel):
-        return dirichlet_scores(index, terms, weights, docs, mu=model.mu)
-    return jelinek_mercer_scores(index, terms, weights, docs, lam=model.lam)
+        return dirichlet_scores(forward, terms, weights, docs, mu=model.mu)
+    return jelinek_mercer_scores(forward, terms, weights, docs, lam=model.lam)
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
@@ -89,13 +89,13 @@ def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) 
 
 
 def bm25_term_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros.
 
     Parameters
     ----------
-    index : the collection
+    collection : the postings of a field
     terms : numbers of the query's terms, shape (terms,)
     weights : their weights in the query, shape (terms,)
     docs : rows of the documents, shape (documents,)
@@ -103,28 +103,28 @@ def bm25_term_scores(
     """
     numbers = np.asarray(terms, dtype=np.int64)
     known = numbers >= 0
-    df = np.where(known, np.asarray(index.df[np.maximum(numbers, 0)]) if len(index.df) else 0, 0)
-    weight = np.asarray(weights, dtype=np.float32) * idf(df, index.statistics.documents)
-    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
-    frequency = index.term_frequencies(docs, numbers).astype(np.float32)
+    df = np.where(known, np.asarray(collection.df[np.maximum(numbers, 0)]) if len(collection.df) else 0, 0)
+    weight = np.asarray(weights, dtype=np.float32) * idf(df, collection.statistics.documents)
+    factor = length_factor(collection.norm_lengths[docs], float(collection.statistics.average_length), k1, b)
+    frequency = collection.term_frequencies(docs, numbers).astype(np.float32)
     with np.errstate(invalid="ignore"):
         saturation = np.float32(1) + np.where(frequency > 0, frequency * factor[:, None], np.float32(0))
     return np.where(frequency > 0, weight - weight / saturation, np.float32(0))
 
 
 def bm25_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,).
 
     The parameters are those of `bm25_term_scores`.
     """
     numbers, query_weights = known_terms(terms, weights)
-    weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
-    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
-    if (posting_rows := index.compiled_rows(docs)) is not None:
+    weight = query_weights.astype(np.float32) * idf(collection.df[numbers], collection.statistics.documents)
+    factor = length_factor(collection.norm_lengths[docs], float(collection.statistics.average_length), k1, b)
+    if (posting_rows := collection.compiled_rows(docs)) is not None:
         return compiled_bm25_scores(posting_rows, numbers, weight, factor)
-    rows, columns, frequencies = index.occurrences(docs, numbers)
+    rows, columns, frequencies = collection.occurrences(docs, numbers)
     term_weights = weight[columns]
     parts = term_weights - term_weights / (np.float32(1) + frequencies.astype(np.float32) * factor[rows])
     result: NDArray[np.float32] = np.bincount(rows, parts, len(docs)).astype(np.float32)
@@ -155,80 +155,80 @@ def compiled_bm25_scores(
 
 
 def dirichlet_term_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros.
 
     Parameters
     ----------
-    index : the collection
+    collection : the postings of a field
     terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
     weights : their weights in the query, shape (terms,)
     docs : rows of the documents, shape (documents,)
     mu : weight of the collection's model, in tokens
     """
-    frequency, collection, length = _counts(index, terms, docs)
-    raw = np.log(1.0 + frequency / (mu * collection)) + np.log(mu / (length + mu))
+    frequency, background, length = _counts(collection, terms, docs)
+    raw = np.log(1.0 + frequency / (mu * background)) + np.log(mu / (length + mu))
     return np.where(frequency > 0, np.asarray(weights) * np.maximum(raw, 0.0), 0.0)
 
 
 def jelinek_mercer_term_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros.
 
     `lam` is lambda, the share of the collection's model; the other parameters are those of `dirichlet_term_scores`.
     """
-    frequency, collection, length = _counts(index, terms, docs)
-    return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * collection))
+    frequency, background, length = _counts(collection, terms, docs)
+    return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * background))
 
 
 def dirichlet_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`.
 
     The parameters are the same.
     """
-    rows, frequency, collection, weight = _occurrences(index, terms, weights, docs)
-    shift = np.log(mu / (np.asarray(index.norm_lengths[docs], dtype=np.float64) + mu))
-    raw = np.log(1.0 + frequency / (mu * collection)) + shift[rows]
+    rows, frequency, background, weight = _occurrences(collection, terms, weights, docs)
+    shift = np.log(mu / (np.asarray(collection.norm_lengths[docs], dtype=np.float64) + mu))
+    raw = np.log(1.0 + frequency / (mu * background)) + shift[rows]
     return np.asarray(np.bincount(rows, weight * np.maximum(raw, 0.0), len(docs)), dtype=np.float64)
 
 
 def jelinek_mercer_scores(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`.
 
     The parameters are the same.
     """
-    rows, frequency, collection, weight = _occurrences(index, terms, weights, docs)
-    lengths = np.maximum(np.asarray(index.norm_lengths[docs], dtype=np.float64), 1.0)
-    parts = np.log(1.0 + (1.0 - lam) * (frequency / lengths[rows]) / (lam * collection))
+    rows, frequency, background, weight = _occurrences(collection, terms, weights, docs)
+    lengths = np.maximum(np.asarray(collection.norm_lengths[docs], dtype=np.float64), 1.0)
+    parts = np.log(1.0 + (1.0 - lam) * (frequency / lengths[rows]) / (lam * background))
     return np.asarray(np.bincount(rows, weight * parts, len(docs)), dtype=np.float64)
 
 
 def _occurrences(
-    index: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+    collection: Collection, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.floating], NDArray[np.float64]]:
     """Per occurrence of a term in a document its place in `docs`, tf, p(w|C) and the weight of the term, (occurrences,)."""
     numbers, weight = known_terms(terms, weights)
-    rows, columns, frequency = index.occurrences(docs, numbers)
-    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
-    return rows, frequency, collection[columns], weight[columns]
+    rows, columns, frequency = collection.occurrences(docs, numbers)
+    background = (collection.cf[numbers] + 1.0) / (collection.statistics.tokens + 1.0)
+    return rows, frequency, background[columns], weight[columns]
 
 
 def _counts(
-    index: Collection, terms: ArrayLike, docs: NDArray[np.integer]
+    collection: Collection, terms: ArrayLike, docs: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """tf (documents, terms), p(w|C) (terms,), dl (documents, 1)."""
     numbers = np.asarray(terms, dtype=np.int64)
     known = numbers >= 0
-    cf = np.where(known, np.asarray(index.cf[np.maximum(numbers, 0)]) if len(index.cf) else 0, 0)
-    collection = (cf + 1.0) / (index.statistics.tokens + 1.0)
-    frequency = index.term_frequencies(docs, numbers).astype(np.float64)
-    return frequency, collection, np.asarray(index.norm_lengths[docs], dtype=np.float64)[:, None]
+    cf = np.where(known, np.asarray(collection.cf[np.maximum(numbers, 0)]) if len(collection.cf) else 0, 0)
+    background = (cf + 1.0) / (collection.statistics.tokens + 1.0)
+    frequency = collection.term_frequencies(docs, numbers).astype(np.float64)
+    return frequency, background, np.asarray(collection.norm_lengths[docs], dtype=np.float64)[:, None]
 
 
 def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -24,8 +24,8 @@ class Words(NamedTuple):
     p: Floats
 
 
-def usable_words(index: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:
-    """Which terms of the vocabulary may expand a query, shape (terms,); computed once per index.
+def usable_words(forward: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:
+    """Which terms of `forward` may expand a query, shape (terms,).
 
     Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters
     beyond a to z count as letters too, by their UTF-8 bytes).
@@ -33,25 +33,25 @@ def usable_words(index: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_]:
     letters = np.zeros(256, dtype=bool)
     letters[list(b"abcdefghijklmnopqrstuvwxyz0123456789")] = True
     letters[0x80:] = True
-    rare = np.asarray(index.df) <= np.float32(max_df) * index.statistics.documents
-    return rare & index.terms.made_of(letters, 2, 20)
+    rare = np.asarray(forward.df) <= np.float32(max_df) * forward.statistics.documents
+    return rare & forward.terms.made_of(letters, 2, 20)
 
 
 def feedback_words(
-    index: ForwardIndex, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
+    forward: ForwardIndex, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
 ) -> Words:
     """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), unsmoothed.
 
-    `docs` are rows of `index`, `weights` (documents,) their p(d|q), `usable` (terms,) is that of `usable_words`. Without
+    `docs` are rows of `forward`, `weights` (documents,) their p(d|q), `usable` (terms,) is that of `usable_words`. Without
     `keep`, p(w|d) = tf / length. With it, as Anserini's RM3 does, a document is first cut to its `keep` most frequent usable
     words and p(w|d) is relative to those.
     """
-    indptr, places = index.gather(docs)
-    terms = np.asarray(index.indices[places], dtype=np.int64)
-    tf = np.asarray(index.frequencies[places], dtype=np.float64)
+    indptr, places = forward.gather(docs)
+    terms = np.asarray(forward.indices[places], dtype=np.int64)
+    tf = np.asarray(forward.frequencies[places], dtype=np.float64)
     rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
     selected = np.flatnonzero(usable[terms])
-    lengths: Floats = np.asarray(index.lengths[docs], dtype=np.float64)
+    lengths: Floats = np.asarray(forward.lengths[docs], dtype=np.float64)
     if keep is not None:
         selected = selected[np.lexsort((terms[selected], -tf[selected], rows[selected]))]
         place = np.arange(len(selected)) - np.searchsorted(rows[selected], rows[selected])
@@ -75,16 +75,16 @@ def strongest(words: Words, count: int, without: NDArray[np.integer] | None = No
 
 
 def smoothed_models(
-    index: ForwardIndex, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
+    forward: ForwardIndex, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
 ) -> tuple[Floats, NDArray[np.int32]]:
     """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
 
-    `docs` are rows of `index`, `weights` has shape (weightings, documents), the frequencies (documents, terms). Mixed with the
-    collection's own model by `smoothing`; a row without documents is the collection's model, which is the model of an
+    `docs` are rows of `forward`, `weights` has shape (weightings, documents), the frequencies (documents, terms). Mixed with
+    the collection's own model by `smoothing`; a row without documents is the collection's model, which is the model of an
     uninformative query.
     """
-    frequencies = index.term_frequencies(docs, terms)
-    by_document = frequencies / np.maximum(np.asarray(index.lengths[docs], dtype=np.float64), 1.0)[:, None]
-    collection = np.asarray(index.cf[terms], dtype=np.float64) / max(index.statistics.tokens, 1)
+    frequencies = forward.term_frequencies(docs, terms)
+    by_document = frequencies / np.maximum(np.asarray(forward.lengths[docs], dtype=np.float64), 1.0)[:, None]
+    background = np.asarray(forward.cf[terms], dtype=np.float64) / max(forward.statistics.tokens, 1)
     own = np.where(weights.sum(axis=1) > 0, smoothing, 1.0)[:, None]
-    return (1.0 - own) * (weights @ by_document) + own * collection, frequencies
+    return (1.0 - own) * (weights @ by_document) + own * background, frequencies

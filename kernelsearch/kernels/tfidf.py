@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core import compiled
+from kernelsearch.core.caching import once_per_object
 from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.selection import Selection
@@ -17,36 +17,29 @@ from kernelsearch.kernels import ranking_models
 
 Floats = NDArray[np.float64]
 
-_IDF: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
-_INVERSE_NORMS: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
+
+@once_per_object
+def vocabulary_idf(forward: ForwardIndex) -> Floats:
+    """Lucene's inverse document frequency of every term of `forward`, shape (terms,); computed once per index."""
+    return ranking_models.idf(forward.df, forward.statistics.documents).astype(np.float64)
 
 
-def vocabulary_idf(index: ForwardIndex) -> Floats:
-    """Lucene's inverse document frequency of every term, shape (terms,); computed once per index."""
-    idf = _IDF.get(index)
-    if idf is None:
-        idf = _IDF[index] = ranking_models.idf(index.df, index.statistics.documents).astype(np.float64)
-    return idf
-
-
-def known_inverse_norms(index: ForwardIndex) -> Floats:
-    """1 over the length of each document's tf·idf vector where it has been needed, else 0, shape (documents,); once per index.
+@once_per_object
+def known_inverse_norms(forward: ForwardIndex) -> Floats:
+    """1 over the length of each tf·idf vector of `forward` that was needed, else 0, shape (documents,); one array per index.
 
     Untouched pages of it take no memory.
     """
-    norms = _INVERSE_NORMS.get(index)
-    if norms is None:
-        norms = _INVERSE_NORMS[index] = np.zeros(len(index))
-    return norms
+    return np.zeros(len(forward))
 
 
-def unit_query(index: ForwardIndex, query: Query) -> tuple[NDArray[np.int64], Floats]:
+def unit_query(forward: ForwardIndex, query: Query) -> tuple[NDArray[np.int64], Floats]:
     """The tf·idf vector of `query` at unit length, as the kernel `cosine` has it: term numbers and values, both (terms,).
 
-    Terms that `index` doesn't have are left out.
+    Terms that `forward` doesn't have are left out.
     """
-    numbers, weights = ranking_models.known_terms(index.term_ids(query.terms), query.weights)
-    vector = weights * vocabulary_idf(index)[numbers]
+    numbers, weights = ranking_models.known_terms(forward.term_ids(query.terms), query.weights)
+    vector = weights * vocabulary_idf(forward)[numbers]
     length = float(np.sqrt(vector @ vector))
     return numbers, vector / length if length else vector
 
@@ -54,24 +47,24 @@ def unit_query(index: ForwardIndex, query: Query) -> tuple[NDArray[np.int64], Fl
 class TfidfVectors:
     """The tf·idf vectors of the rows `docs` of a forward index, as the kernel `cosine` has them."""
 
-    def __init__(self, index: ForwardIndex, docs: NDArray[np.integer]) -> None:
-        self.index, self.docs = index, docs
+    def __init__(self, forward: ForwardIndex, docs: NDArray[np.integer]) -> None:
+        self.forward, self.docs = forward, docs
 
     @cached_property
     def _compiled(self) -> compiled.PostingRows | None:
         """The documents as compiled loops take them; None without loops."""
-        return self.index.compiled_rows(self.docs)
+        return self.forward.compiled_rows(self.docs)
 
     @cached_property
     def selection(self) -> Selection:
         """The postings of the documents."""
-        return self.index.select(self.docs)
+        return self.forward.select(self.docs)
 
     @cached_property
     def matrix(self) -> sparse.csr_matrix:
         """The vectors, not normalised, shape (documents, terms)."""
         selection = self.selection
-        data = vocabulary_idf(self.index).take(selection.indices)
+        data = vocabulary_idf(self.forward).take(selection.indices)
         data *= selection.frequencies
         return sparse.csr_matrix((data, selection.terms, selection.indptr), shape=(len(selection), selection.width))
 
@@ -79,13 +72,13 @@ class TfidfVectors:
     def inverse_norms(self) -> Floats:
         """1 over the length of each vector, 0 for an empty document, shape (documents,)."""
         if self._compiled is not None:
-            known = known_inverse_norms(self.index)
+            known = known_inverse_norms(self.forward)
             norms: Floats = known[self.docs]
             missing = np.flatnonzero(norms == 0)
             if len(missing):
                 rows = self._compiled._replace(docs=self._compiled.docs[missing])
                 # Threads may do this for the same documents: all write the same numbers.
-                known[rows.docs] = norms[missing] = compiled_inverse_norms(rows, vocabulary_idf(self.index))
+                known[rows.docs] = norms[missing] = compiled_inverse_norms(rows, vocabulary_idf(self.forward))
             return norms
         out, data, starts = np.zeros(len(self.docs)), self.matrix.data, self.selection.indptr
         filled = np.flatnonzero(np.diff(starts))
@@ -101,7 +94,7 @@ class TfidfVectors:
         (terms,).
         """
         numbers, weight = ranking_models.known_terms(terms, weights)
-        idf = vocabulary_idf(self.index)[numbers]
+        idf = vocabulary_idf(self.forward)[numbers]
         vector = weight * idf
         length = float(np.sqrt(vector @ vector))
         if length == 0:
@@ -115,7 +108,7 @@ class TfidfVectors:
     def mean_cosines(self, weights: Floats) -> Floats:
         """The weighted sum of the cosines with the first len(weights) documents, shape (documents,)."""
         if self._compiled is not None:
-            return compiled_cosines(self._compiled, vocabulary_idf(self.index), weights, self.inverse_norms)
+            return compiled_cosines(self._compiled, vocabulary_idf(self.forward), weights, self.inverse_norms)
         first, end = len(weights), int(self.matrix.indptr[len(weights)])
         scale = np.repeat(weights * self.inverse_norms[:first], np.diff(self.matrix.indptr[: first + 1]))
         centre = np.bincount(self.selection.indices[:end], self.matrix.data[:end] * scale, self.selection.width)

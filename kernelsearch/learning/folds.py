@@ -15,7 +15,7 @@ from kernelsearch.core.errors import OptionError
 
 
 def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
-    """A random fold (from 0), drawn with `seed`, for each of so many queries, shape (queries,).
+    """A random fold (from 0), drawn with `seed`, for each query, shape (queries,), where `queries` is their number.
 
     Raises OptionError for more folds than queries.
     """

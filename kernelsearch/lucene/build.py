@@ -34,8 +34,8 @@ def build_index(
 
     `total` is the number of documents, for progress and messages; `fields` are indexed beside the contents; `positions`,
     `vectors`, `contents` and `raw` say what is stored. `optimize` merges into one segment, which makes search and export
-    faster. So many `threads` index. `java_heap` is the JVM's maximal heap if this is the first use of Java in the process. The
-    language and the fields are recorded beside the index.
+    faster. `threads` is the number of indexing threads. `java_heap` is the JVM's maximal heap if this is the first use of
+    Java in the process. The language and the fields are recorded beside the index.
 
     Returns the number of documents that were indexed, and of those that were left out because they have no text.
     """

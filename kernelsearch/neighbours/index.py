@@ -36,7 +36,7 @@ class Storage(NamedTuple):
 
     name: str  #: FAISS's name for it, with {pairs} for the number of pairs of coordinates
     multiple: int  #: what the number of coordinates is a multiple of
-    share: int  #: one in so many clusters is searched by default
+    share: int  #: one in this many clusters is searched by default
     mapped: bool = True  #: whether FAISS maps the vectors of a file instead of reading them
 
 
@@ -54,8 +54,8 @@ ROUNDED = tuple(kind for kind, storage in CLUSTERED.items() if storage.name != "
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 #: Values that four bits tell apart.
 FOUR_BITS = 16
-#: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: so many times as many as are wanted, and
-#: so many more. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
+#: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: TIMES as many as are wanted, and MORE
+#: of them. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
 #: (`python -m tools.bench.recall`, docs/reproductions/vectors.md).
 TIMES, MORE = 1.5, 100
 
@@ -217,7 +217,7 @@ def check_row_numbers(numbers: NDArray[np.int64], rows: int, path: Path | None) 
 
 
 def default_probes(clusters: int, kind: str) -> int:
-    """Returns the default number of clusters to search in an index of this `kind` with so many `clusters`."""
+    """Returns the default number of clusters to search in an index of this `kind` with this number of `clusters`."""
     return max(8, clusters // CLUSTERED[kind].share)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.plots.figures import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
@@ -21,7 +24,7 @@ def scale_name(scale: float) -> str:
 
 
 def draw_pyramid(
-    axes: Sequence[Any],
+    axes: Sequence[Axes],
     maps: Sequence[NDArray[np.floating]],
     titles: Sequence[str],
     words: Sequence[str],

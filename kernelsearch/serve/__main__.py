@@ -37,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("topics", "FILE", "topics of the index before it"),
         ("qrels", "FILE", "judgements of these topics; answers then contain measures"),
         ("clicks", "FILE", "click log of the index before it, for suggestions and rbm25; default: the one beside the index"),
-        ("vectors", "NAME", "vectors of the index before it that methods use which name none; default: the only ones"),
+        ("vectors", "NAME", "name of the vectors that methods use by default, of the index before it; default: the only ones"),
         ("query-vectors", "FILE", "vectors of queries by topic id, or by text, for the vectors of the index before it"),
     ):
         parser.add_argument(f"--{name}", action=IndexAction, metavar=metavar, help=text, default=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Protection of the click log: clicks refer to lists that this server has sent, and each client may send so many per minute.
+"""Protection of the click log: clicks refer to lists that this server has sent, and clients may send few per minute.
 
 A list is signed with a key that is made when the server starts. Its token goes to the client with the list and comes back with
 a click; nothing about lists is stored meanwhile.

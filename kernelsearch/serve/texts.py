@@ -87,8 +87,8 @@ class StoredDocuments:
                 self._unlisted = self.index.forward.live_docs[:: len(self.index.forward) // MAX_LISTED + 1]
             while len(self._unlisted) and not wanted <= self._field_names and len(self._field_names) < MAX_FIELD_NAMES:
                 rows, self._unlisted = np.split(self._unlisted, [LISTED_AT_ONCE])
-                found = {name for document in self._read(rows.tolist()) for name in document.fields()}
-                self._field_names = self._field_names | found  # a new set: others read the present one
+                new_names = {name for document in self._read(rows.tolist()) for name in document.fields()}
+                self._field_names = self._field_names | new_names  # a new set: others read the present one
             return [] if len(self._field_names) >= MAX_FIELD_NAMES else sorted(wanted - self._field_names)
 
     def _read(self, rows: list[int]) -> list[StoredDocument]:

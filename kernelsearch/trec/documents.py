@@ -7,7 +7,6 @@ other fields it had.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import EncodingError, InputError, OptionError, quote, short
-from kernelsearch.core.reading import first_bytes
+from kernelsearch.trec.collection_files import FORMATS, PAGES, folder_files, guess_format
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
 from kernelsearch.trec.formats.structured import (
@@ -34,25 +33,6 @@ from kernelsearch.trec.values import find_value, text_of
 
 logger = logging.getLogger(__name__)
 
-#: The suffixes of each format, without .gz.
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "jsonl": (".jsonl", ".ndjson"),
-    "json": (".json",),
-    "beir": (),
-    "trec": (".trec", ".sgml"),
-    "csv": (".csv",),
-    "tsv": (".tsv", ".tab"),
-    "parquet": (".parquet",),
-    "text": (".txt", ".text"),
-    "markdown": (".md", ".markdown"),
-    "html": (".html", ".htm", ".xhtml"),
-    "pdf": (".pdf",),
-}
-FORMATS = tuple(_SUFFIXES)
-#: Bytes at the beginning of a file from which its format is guessed.
-GUESSED_FROM = 4096
-#: Formats whose files are one document each; a folder may mix them.
-PAGES = ("text", "markdown", "html", "pdf")
 _READERS: dict[str, Callable[[Path, str], Records]] = {
     "jsonl": read_jsonl,
     "json": read_json,
@@ -66,25 +46,6 @@ _READERS: dict[str, Callable[[Path, str], Records]] = {
     "html": read_html,
     "pdf": read_pdf,
 }
-#: How files begin that are no text, and what they are.
-_MAGIC = (
-    (b"%PDF", "a PDF"),
-    (b"PAR1", "a Parquet file"),
-    (b"PK\x03\x04", "a ZIP archive, or a document of Word, Excel or LibreOffice"),
-    (b"\xd0\xcf\x11\xe0", "an old document of Word, Excel or PowerPoint"),
-    (b"\x89PNG", "an image"),
-    (b"\xff\xd8\xff", "an image"),
-    (b"GIF8", "an image"),
-    (b"BZh", "a bzip2 file"),
-    (b"\xfd7zXZ", "an xz file"),
-    (b"\x28\xb5\x2f\xfd", "a zstd file"),
-    (b"7z\xbc\xaf", "a 7-Zip archive"),
-    (b"SQLite format 3", "an SQLite database"),
-)
-
-#: A file that only the folder of a Lucene index, or of its shards, has.
-_IN_INDEX = re.compile(r"segments_[0-9a-z]+|shards\.json")
-
 #: (place of the document, such as file and line; document)
 Located = tuple[str, dict[str, Any]]
 
@@ -126,7 +87,7 @@ def read_documents(
     columns = {name: column.strip() for name, column in (columns or {}).items()}
     if number_documents and "id" in columns:
         raise OptionError(f"--number-documents: the ids are those of {quote(columns['id'])}, which --columns names")
-    files = _folder_files(path, kind) if is_folder else [(path, kind or _guess(path))]
+    files = folder_files(path, kind) if is_folder else [(path, kind or guess_format(path))]
     count = 0
     for file, file_kind in files:
         skips = skip_unreadable if is_folder and file_kind in PAGES else None
@@ -263,140 +224,3 @@ def _page(record: dict[str, Any], file: Path, root: Path) -> dict[str, Any]:
     name = file.relative_to(root).as_posix() if root != file else file.name
     stem = re.sub(r"[_\W]+", " ", file.name.removesuffix(".gz").rpartition(".")[0] or file.name).strip()
     return {"id": re.sub(r"\s+", "_", name), **record, "title": record.get("title") or stem}
-
-
-def _named_kind(path: Path) -> str | None:
-    """The format that the name of a file says; None where it says none."""
-    suffix = _suffix(path)
-    return next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
-
-
-def _guess(path: Path) -> str:
-    """The format of a file, by its name or its beginning. Raises InputError for what is not text, named for what it is."""
-    kind = _named_kind(path)
-    return _guess_from(first_bytes(path, GUESSED_FROM), path) if kind in (None, "text") else kind
-
-
-def _guess_from(start: bytes, path: Path) -> str:
-    """The format of a file that begins with `start` and whose name says none or text; errors as in `_guess`."""
-    if start.startswith(b"%PDF"):
-        return "pdf"
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if what := _binary(start):
-        raise InputError(f"{path}: {what}, which can't be read; formats: {', '.join(FORMATS)}")
-    text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
-    if not text:
-        raise InputError(f"{path}: empty, documents were expected")
-    first = text.partition("\n")[0]
-    if text.startswith("{"):
-        return "jsonl"
-    if text.startswith("["):
-        return "json"
-    if re.match(r"<(!doctype\s+html|html|head|body)\b", text, re.I):
-        return "html"
-    if text.startswith("<"):
-        return "trec"
-    return "text" if _named_kind(path) == "text" and "\t" not in first else "tsv"
-
-
-def _binary(start: bytes) -> str | None:
-    """What a file is that begins like this, if it is not text."""
-    what = next((what for magic, what in _MAGIC if start.startswith(magic)), None)
-    return what or ("a binary file" if b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")) else None)
-
-
-def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
-    """The files of a folder with their format, in the order of their names.
-
-    Without a format these are the largest part of the folder that is of one format (or of several of PAGES); what else is in it
-    is logged.
-    """
-    corpora = [file for file in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if file.exists()]
-    if kind == "beir" and not corpora:
-        raise InputError(f"{folder}: no corpus.jsonl in it, a BEIR folder was expected")
-    if corpora and kind in (None, "beir"):
-        return [(corpora[0], "beir")]
-    files = _list_files(folder)
-    if not files:
-        raise InputError(f"{folder}: an empty folder, documents were expected")
-    known: dict[str, list[tuple[Path, str]]] = {}
-    others: list[Path] = []
-    for file in files:
-        file_kind = _folder_kind(file)
-        if kind is not None and (file_kind == kind or (file_kind is None and kind == "trec")):
-            known.setdefault(kind, []).append((file, kind))
-        elif file_kind is None:
-            others.append(file)
-        else:
-            known.setdefault("pages" if file_kind in PAGES and kind is None else file_kind, []).append((file, file_kind))
-    if not known or (kind is not None and kind not in known):
-        wanted = f"{kind} files" if kind else "files of a format that can be read"
-        raise InputError(f"{folder}: no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}")
-    chosen_group = kind or max(known, key=lambda group: sum(file.stat().st_size for file, _ in known[group]))
-    others += [file for group, members in known.items() if group != chosen_group for file, _ in members]
-    if others:
-        logger.info(
-            "%s: taken are %s; left out are %s%s",
-            folder,
-            _summary([file for file, _ in known[chosen_group]]),
-            _summary(others),
-            "" if kind else " (--format takes another kind)",
-        )
-    return known[chosen_group]
-
-
-def _list_files(folder: Path) -> list[Path]:
-    """All files below a folder by name, without hidden ones and those of indexes, which may have been made of the others.
-
-    A folder that can't be listed is an error, not an empty one.
-    """
-
-    def fail(problem: OSError) -> None:
-        raise InputError(f"{problem.filename}: cannot be read ({problem.strerror})") from None
-
-    files: list[Path] = []
-    for place, folders, names in os.walk(folder, onerror=fail):
-        if place != str(folder) and any(_IN_INDEX.fullmatch(name) for name in names):
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [Path(place, name) for name in names if not name.startswith(".")]
-    return sorted(file for file in files if file.is_file())
-
-
-def _folder_kind(file: Path) -> str | None:
-    """The format of a file in a folder; None for what is known neither by its name nor by its beginning.
-
-    A file that can't be read has the format of its name: what is wrong with it is reported when its turn comes.
-    """
-    if not file.stat().st_size:
-        return None
-    kind = _named_kind(file)
-    if kind in (None, "text"):
-        try:
-            start = first_bytes(file, GUESSED_FROM)
-        except InputError:
-            return kind
-        try:
-            kind = _guess_from(start, file)
-        except InputError:
-            return None
-    # A list of words or a table without a name for it is guessed only where it is the input itself.
-    if kind == "tsv" and _suffix(file) not in _SUFFIXES["tsv"]:
-        return "text" if _suffix(file) in _SUFFIXES["text"] else None
-    return kind
-
-
-def _summary(files: Sequence[Path]) -> str:
-    """Files counted by suffix, such as "12 .html, logo.png"."""
-    groups: dict[str, list[str]] = {}
-    for file in files:
-        groups.setdefault(_suffix(file) or file.name, []).append(file.name)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    parts = [names[0] if len(names) == 1 else f"{len(names)} {suffix}" for suffix, names in ordered]
-    return ", ".join(parts[:8]) + (f" and {len(parts) - 8} other kinds" if len(parts) > 8 else "")
-
-
-def _suffix(file: Path) -> str:
-    return Path(file.name.removesuffix(".gz")).suffix.lower()

@@ -26,7 +26,7 @@ from kernelsearch.trec.run_lines import Columns, plain_columns
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.
 DECIMALS = 6
-#: Below so many units of the last decimal, the nearest double of a score has the same decimals.
+#: Below this many units of the last decimal, the nearest double of a score has the same decimals.
 EXACT = 10**15
 #: The largest printed score. Single precision ends at 3.4e38; the rest is for scores that are printed below their predecessors.
 LARGEST = 3e38
@@ -197,8 +197,8 @@ def _reciprocal(rank: int) -> float:
 def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> list[str]:
     """Scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
 
-    Scores have so many `decimals`. Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456
-    are equal. Scores beyond LARGEST are printed as LARGEST, and below it.
+    They have `decimals` decimals, and descend in single precision, in which trec_eval reads scores: there 25.123457 and
+    25.123456 are equal. Scores beyond LARGEST are printed as LARGEST, and below it.
 
     >>> printed_scores([2.0, 1.5, 1.5])
     ['2.000000', '1.500000', '1.499999']
@@ -221,7 +221,7 @@ def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> list[st
 
 
 def _decimal(steps: int, decimals: int) -> str:
-    """A number of `steps`, units of the last decimal, as text with so many `decimals`."""
+    """A number of `steps`, units of the last decimal, as text with `decimals` decimals."""
     unit = 10**decimals
     return f"{'-' if steps < 0 else ''}{abs(steps) // unit}.{abs(steps) % unit:0{decimals}d}"
 

@@ -7,10 +7,6 @@ starts no JVM unless a method searches again.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
@@ -32,8 +27,6 @@ from kernelsearch.tuning.space import Setting, fit_part, key, split
 
 #: Queries that are reranked at a time for all settings of a task; bounds the memory.
 BATCH = 32
-#: A file of this name in the plan's folder makes its workers exit.
-STOP = "stop"
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,10 @@ def write_plan(folder: Path, plan: Plan, queries: Sequence[Query], lists: Mappin
 
 
 class Trials:
-    """Measures settings on an index, from the folder of a plan (see `write_plan`)."""
+    """Measures settings on an index, from the folder of a plan (see `write_plan`).
+
+    Another process opens the folder and the index again.
+    """
 
     def __init__(self, folder: Path, index: OpenedIndex) -> None:
         self.folder, self.index = folder, index
@@ -103,6 +99,9 @@ class Trials:
         self.stages = json.loads((folder / "stages.json").read_text(encoding="utf-8"))
         self.judged = JudgedRows(self.index.forward, self.plan.qrels, self.plan.qids)
         self.measure = parse_measures([self.plan.measure])[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Trials, (self.folder, self.index)
 
     def lists(self, stage: FirstStage) -> list[Candidates]:
         """The lists of a first stage, in the order of the queries."""
@@ -163,37 +162,6 @@ def _rerank(
     return reached
 
 
-_trials: Trials | None = None
-
-
-def start_worker(folder: str, parent: int, index: OpenedIndex) -> None:
-    """Initialises a worker process for `try_settings`; it exits when the process `parent` is gone.
-
-    `folder` is that of the plan, `index` the one to measure on. BLAS and OpenMP get one thread per worker, because the workers
-    share the cores already.
-    """
-    global _trials
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    threading.Thread(target=_exit_with, args=(parent, Path(folder) / STOP), daemon=True).start()
-    _trials = Trials(Path(folder), index)
-
-
-def _exit_with(parent: int, stop: Path) -> None:
-    while os.getppid() == parent and not stop.exists():
-        time.sleep(0.2)
-    os._exit(1)
-
-
-def stop_workers(folder: Path) -> None:
-    """Makes all workers of a folder exit at once, also in the middle of a task."""
-    (folder / STOP).touch()
-
-
-def try_settings(settings: list[Setting]) -> NDArray[np.float64]:
-    """`Trials.values` of `settings` in a worker."""
-    assert _trials is not None
-    # Per task, because a limit applies to the libraries that are loaded: methods load theirs when they are first used.
-    for name in _trials.plan.names:
-        registry.method(name).load()
-    threadpool_limits(limits=1)
-    return _trials.values(settings)
+def try_settings(settings: list[Setting], trials: Trials) -> NDArray[np.float64]:
+    """`Trials.values` of `settings`, as a task of an engine."""
+    return trials.values(settings)

@@ -50,18 +50,18 @@ def encode_documents(
     What is done is kept in a folder beside it; the same call after an interruption goes on from there. Documents whose text is
     empty get no vector.
 
-    Args:
-        folder: where the artefact is stored; see `store.place`.
-        forward: the forward index whose rows the vectors follow.
-        texts: gives the texts of rows of the index.
-        field: the stored field that they come from, for messages and for telling one piece of work from another.
-        dtype, normalise, neighbours, limit: as in `store.import_vectors`.
-        max_tokens: tokens of a document that the encoder reads at most, where its declaration doesn't say so.
-        progress: gets the progress, in documents.
-        part: documents that are encoded between two states on disk.
+    Parameters
+    ----------
+    folder : where the artefact is stored; see `store.place`
+    forward : the forward index whose rows the vectors follow
+    texts : gives the texts of rows of the index
+    field : the stored field that they come from, for messages; work on another field is not continued
+    dtype, normalise, neighbours, limit : as in `store.import_vectors`
+    max_tokens : tokens of a document that the encoder reads at most, where its declaration doesn't say so
+    progress : gets the progress, in documents
+    part : documents that are encoded between two states on disk
 
-    Raises:
-        InputError: no document has a text, or the encoder gives a value that is not finite.
+    Raises InputError where no document has a text, or the encoder gives a value that is not finite.
     """
     declaration = encoder.declaration()
     wanted = {
@@ -147,7 +147,7 @@ class _Work:
         self.present[rows] = True
 
     def save(self, done: int) -> None:
-        """Writes to disk that `done` documents were encoded; the state appears after what it tells of."""
+        """Writes to disk that `done` documents were encoded; the state is written after the files that it describes."""
         self.done = done
         if self.writer is None:
             return

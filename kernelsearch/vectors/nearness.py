@@ -19,8 +19,8 @@ from kernelsearch.core.rows import unit_rows
 
 #: Nearest documents that are looked at.
 NEIGHBOURS = 10
-#: Documents whose neighbours are looked at, documents whose mean stands for all, and the fewest documents with vectors that a
-#: collection must have.
+#: Documents whose neighbours are looked at, documents whose mean approximates that of all, and the fewest documents with
+#: vectors that a collection must have.
 SAMPLE, MEAN_OF, FEWEST_DOCUMENTS = 300, 10_000, 100
 #: Rows that are read at a time, so that memory does not grow with the number of documents.
 ROWS = 4096
@@ -104,16 +104,16 @@ def _nearest(matrix: NDArray[np.floating], rows: NDArray[np.int64], sample: NDAr
     """For each row of `sample`, the NEIGHBOURS other ones of `rows` with the largest inner products, in any order."""
     queries = _vectors(matrix, sample)
     best = np.full((len(sample), NEIGHBOURS), -np.inf, dtype=np.float32)
-    found = np.zeros(best.shape, dtype=np.int64)
+    nearest = np.zeros(best.shape, dtype=np.int64)
     for start in range(0, len(rows), ROWS):
         block = rows[start : start + ROWS]
         products = np.hstack([best, queries @ _vectors(matrix, block).T])
         products[:, NEIGHBOURS:][sample[:, None] == block] = -np.inf
         places = np.argpartition(-products, NEIGHBOURS - 1, axis=1)[:, :NEIGHBOURS]
         best = np.take_along_axis(products, places, axis=1)
-        numbers = np.hstack([found, np.broadcast_to(block, (len(sample), len(block)))])
-        found = np.take_along_axis(numbers, places, axis=1)
-    return found
+        numbers = np.hstack([nearest, np.broadcast_to(block, (len(sample), len(block)))])
+        nearest = np.take_along_axis(numbers, places, axis=1)
+    return nearest
 
 
 def _vectors(matrix: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.float32]:

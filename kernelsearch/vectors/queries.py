@@ -44,11 +44,7 @@ class QueryVectors:
         return _reopen, (self._documents, self._file, self._override)
 
     def require(self) -> None:
-        """Refuses vectors for which no query can have a vector: neither a file nor an encoder is known.
-
-        Raises:
-            OptionError: with the options that help.
-        """
+        """Raises OptionError, with the options that help, where no query can have a vector: no file and no encoder is known."""
         if self._file is None and self._source is None:
             raise OptionError(
                 f"vectors {self._documents.name!r}: where do the queries' vectors come from? --vectors.queries FILE gives "

@@ -62,8 +62,7 @@ class VectorReader(ABC):
 
         All vectors have `dims` dimensions (None: those of the first) and finite values.
 
-        Raises:
-            InputError: with the file and the row that can't be used.
+        Raises InputError with the file and the row that can't be used.
         """
         first = 1
         for ids, raw in self.read(block):
@@ -290,9 +289,12 @@ class ParquetReader(VectorReader):
 def open_vectors(path: str | Path, ids: str | Path | None = None) -> VectorReader:
     """The reader of a file (or of a FAISS folder of Pyserini's), chosen by its name.
 
-    Args:
-        path: `.npy`, `.npz`, `.jsonl`, `.jsonl.gz` or `.parquet`; or a folder with `index` and `docid`, or with one such file.
-        ids: the ids of a `.npy` file.
+    Parameters
+    ----------
+    path : `.npy`, `.npz`, `.jsonl`, `.jsonl.gz` or `.parquet`; or a folder with `index` and `docid`, or with one such file
+    ids : the ids of a `.npy` file
+
+    Raises InputError for a path that is none of these.
     """
     path = Path(path)
     if path.is_dir():

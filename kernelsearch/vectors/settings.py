@@ -51,8 +51,8 @@ class VectorSettings(Settings):
         """The name of the vectors that methods use where they name none: `name`, or the only one that `queries` names."""
         if self.name is not None:
             return self.name
-        named = {name for name, _ in self._files()}
-        return named.pop() if len(named) == 1 else None
+        names = {name for name, _ in self._files()}
+        return names.pop() if len(names) == 1 else None
 
     def queries_of(self, name: str) -> str | None:
         """The file of query vectors for the vectors of that name; None where no file is given."""

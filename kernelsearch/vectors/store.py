@@ -263,23 +263,23 @@ def import_vectors(
     limit: MemoryLimit | None = None,
     progress: Progress = silent,
 ) -> Stored:
-    """Stores the vectors of a file as the artefact `folder`, replacing an older one when all went well.
+    """Stores the vectors of a file as the artefact `folder`, replacing an older one once all are stored.
 
-    Args:
-        folder: where the artefact is kept; see `place`.
-        forward: the forward index whose rows the vectors follow.
-        source: the file.
-        dtype: float16 or float32, the type of the stored values.
-        normalise: bring every vector to unit length, so that inner products are cosines.
-        encoder: the declaration of the encoder that makes query vectors, if there is one.
-        max_tokens: tokens of a document that its vector was made from at most, 0 for whole texts; None: as the encoder
-            declares, or MAX_TOKENS.
-        neighbours: kind of the FAISS index for retrieval; `auto` goes by size.
-        limit: bounds the memory of the import and of the FAISS index.
-        progress: gets the progress, in vectors.
+    Parameters
+    ----------
+    folder : where the artefact is kept; see `place`
+    forward : the forward index whose rows the vectors follow
+    source : the file
+    dtype : float16 or float32, the type of the stored values
+    normalise : bring every vector to unit length, so that inner products are cosines
+    encoder : the declaration of the encoder that makes query vectors, if there is one
+    max_tokens : tokens of a document that its vector was made from at most, 0 for whole texts; None: as the encoder declares,
+        or MAX_TOKENS
+    neighbours : kind of the FAISS index for retrieval; `auto` chooses by the number of vectors
+    limit : bounds the memory of the import and of the FAISS index
+    progress : gets the progress, in vectors
 
-    Raises:
-        InputError: the file can't be used, has an id twice, or no id of the index.
+    Raises InputError where the file can't be used, has an id twice, or no id of the index.
     """
     block = BLOCK if limit is None else min(BLOCK, limit.free // 16)
     present = np.zeros(len(forward), dtype=bool)
@@ -389,15 +389,15 @@ def current_names(index_artefacts: Path, fingerprint: str) -> list[str]:
 def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str, index: str, flags: str) -> DocumentVectors:
     """The vectors of an index under a name; None means the only ones that it has.
 
-    Args:
-        index_artefacts: the folder for what is derived from the index.
-        fingerprint: the index's present state.
-        index: its name in messages.
-        flags: the command-line flags that name it, for the command that makes vectors.
+    Parameters
+    ----------
+    index_artefacts : the folder for what is derived from the index
+    fingerprint : the index's present state
+    index : its name in messages
+    flags : the command-line flags that name it, for the command that makes vectors
 
-    Raises:
-        OptionError: no name where there are several.
-        ArtefactError: no vectors of that name, or vectors of an earlier state of the index.
+    Raises OptionError without a name where there are several, ArtefactError where there are no vectors of that name, or only
+    those of an earlier state of the index.
     """
     known = names(index_artefacts)
     command = f"python -m kernelsearch.vectors {flags} --name {name or 'NAME'} --input FILE"

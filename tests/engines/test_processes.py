@@ -197,7 +197,7 @@ def test_the_tasks_of_a_worker_that_dies_are_done_here(engine, caplog):
         while not caplog.records:  # until the worker has had a task
             assert list(engine.map_shared(dies_elsewhere, range(20), HERE, label="test")) == list(range(20))
     assert [record.getMessage() for record in caplog.records] == [
-        "processes: a worker ended (status -9); its queries are searched by others"
+        "processes: a worker ended (status -9); others take over its tasks"
     ]
     wait_for_worker(engine)
 

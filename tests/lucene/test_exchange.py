@@ -133,7 +133,8 @@ def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_
 
 
 def test_statistics_of_another_collection_are_refused(whole, tiny_path):
-    with pytest.raises(IndexProblem, match="index: no shard of the collection that these statistics are of, or changed since"):
+    message = "index: not a shard of the collection that these statistics describe, or changed since"
+    with pytest.raises(IndexProblem, match=message):
         ShardSearcher(tiny_path, whole)
 
 

@@ -92,6 +92,18 @@ def test_processes_change_nothing(tuned, demo_index, tmp_path, capsys):
     assert (tmp_path / "best.toml").read_bytes() == (tuned[0] / "best.toml").read_bytes()
 
 
+def test_a_script_may_tune_in_processes_without_a_main_guard(demo_index, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import kernelsearch\n"
+        f"tuned = kernelsearch.tune({str(demo_index.path)!r}, {str(DEMO / 'topics.tsv')!r}, {str(DEMO / 'qrels.txt')!r},\n"
+        "    tried={'k1': [0.9, 1.2]}, folds=2, processes=2)\n"
+        "print('tuned', len(tuned.tried))\n"
+    )
+    run = subprocess.run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == ("tuned 2\n", 0), run.stderr
+
+
 def test_killed_and_taken_up_again(tuned, demo_index, tmp_path, capsys):
     command = [sys.executable, "-m", "kernelsearch.tune", *flags(demo_index, tmp_path / "best.toml", "--processes", "1")]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from kernelsearch import ltr, train
-from kernelsearch.cli import console
+from kernelsearch.cli import console, learning_to_rank
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.rerankers.fusion import model as models
@@ -158,7 +158,7 @@ def test_parameters_of_trees_are_the_models(files, tmp_path):
     assert len(trees) == 7
     assert max(tree.count("leaf=") for tree in trees) == 3
     assert (learner.learning_rate, learner.leaves) == (0.3, 3)
-    assert learner._settings()["learning_rate"] == 0.3
+    assert learner.booster_settings()["learning_rate"] == 0.3
 
 
 def test_the_learning_rate_of_boost_scales_its_first_step(files, tmp_path):
@@ -223,8 +223,8 @@ def test_a_single_training_query_is_said(tmp_path, capsys, caplog):
 
 
 def test_rows_to_score_are_read_before_the_fit(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(ltr, "fit_table", None)
-    monkeypatch.setattr(ltr, "held_out_scores", None)
+    monkeypatch.setattr(learning_to_rank, "fit_table", None)
+    monkeypatch.setattr(learning_to_rank, "held_out_scores", None)
     model = str(tmp_path / "m")
     with pytest.raises(InputError, match="missing: no such file"):
         ltr.main(["--train", files[0], "--folds", "2", "--model", model, "--predict", str(tmp_path / "missing")])

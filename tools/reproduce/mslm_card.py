@@ -10,6 +10,7 @@ neighbours. What the prototype's notes leave open is varied.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.mslm.graph import GraphArtefact
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings
 from tools.data.datasets import DATASETS, add_collections_option, judged_topics
 from tools.reproduce.pages import rounded
 
@@ -94,8 +97,10 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
     two scales to each side).
     """
     options = {"semantic": [WIDE.semantic], "weighting": "none", "width": width}
-    reranker = MultiScaleLM(index, scales=[WIDE.spatial], **options)
-    reranker.graph = graph
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph"
+        GraphArtefact(graph).save(path, MultiScaleFitSettings(), index.fingerprint)
+        reranker = MultiScaleLM(index, model=str(path), scales=[WIDE.spatial], **options)
     bag = Scale(np.inf, WIDE.semantic)
     precisions = []
     for judged in queries:

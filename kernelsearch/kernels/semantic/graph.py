@@ -151,12 +151,12 @@ class Tokens(Protocol):
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]: ...
 
 
-def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def sequences(collection: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Texts as word numbers in reading order, removed words closed up: (indptr, words), shapes (documents + 1,) and (tokens,).
 
-    `docs` are rows of `index`.
+    `docs` are rows of `collection`.
     """
-    indptr, words, places = index.positions(docs)
+    indptr, words, places = collection.positions(docs)
     if not len(words):
         return indptr, words
     text = np.repeat(np.arange(len(docs)), np.diff(indptr))
@@ -183,7 +183,7 @@ def take_ranges(
 
 
 def cooccurrence_graph(
-    index: Tokens,
+    collection: Tokens,
     *,
     neighbours: int = 20,
     window: int = 10,
@@ -193,44 +193,44 @@ def cooccurrence_graph(
     block: int = BLOCK,
     mapper: Callable[..., Iterable[Edges]] = map,
 ) -> SemanticGraph:
-    """Positive pointwise mutual information of words of `index` within `window` positions, `neighbours` nearest ones per word.
+    """Positive pointwise mutual information of words within `window` positions of `collection`, `neighbours` nearest per word.
 
     Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
     give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about
     `max_pairs` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens.
     `mapper(function, ranges)` does the passes, as `map` does: one after the other, or elsewhere.
     """
-    words = len(index.df)
-    eligible = _eligible(index, common, min_count)
-    expected = np.where(eligible, np.asarray(index.cf, dtype=np.float64) * 2 * window, 0.0)
+    words = len(collection.df)
+    eligible = _eligible(collection, common, min_count)
+    expected = np.where(eligible, np.asarray(collection.cf, dtype=np.float64) * 2 * window, 0.0)
     ranges = np.unique(np.floor(np.cumsum(expected) / max_pairs).astype(np.int64), return_index=True)[1]
     bounds = [*ranges.tolist(), words] if words else []
     settings = (neighbours, window, min_count, common, block)
-    parts = list(mapper(partial(_range_edges, index, settings), list(pairwise(bounds))))
+    parts = list(mapper(partial(_range_edges, collection, settings), list(pairwise(bounds))))
     if not parts:
         return SemanticGraph.empty(words)
     left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
     return SemanticGraph.from_edges(words, left, right, similarity)
 
 
-def _eligible(index: Tokens, common: float, min_count: int) -> NDArray[np.bool_]:
+def _eligible(collection: Tokens, common: float, min_count: int) -> NDArray[np.bool_]:
     """Words that may have neighbours, shape (words,)."""
-    documents = max(1, len(index.live_docs))
-    return (np.asarray(index.df) <= max(1.0, common * documents)) & (np.asarray(index.cf) >= min_count)
+    documents = max(1, len(collection.live_docs))
+    return (np.asarray(collection.df) <= max(1.0, common * documents)) & (np.asarray(collection.cf) >= min_count)
 
 
-def _range_edges(index: Tokens, settings: tuple[int, int, int, float, int], span: tuple[int, int]) -> Edges:
+def _range_edges(collection: Tokens, settings: tuple[int, int, int, float, int], span: tuple[int, int]) -> Edges:
     """The edges from the words low..high-1 to their nearest neighbours: (left, right, similarity), by one pass."""
     neighbours, window, min_count, common, block = settings
-    words, eligible = len(index.df), _eligible(index, common, min_count)
-    cf = np.asarray(index.cf, dtype=np.float64)
+    words, eligible = len(collection.df), _eligible(collection, common, min_count)
+    cf = np.asarray(collection.cf, dtype=np.float64)
     tokens = max(1.0, cf.sum())
-    docs = np.asarray(index.live_docs)
-    cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(index.lengths, dtype=np.int64)[docs]) // block)) + 1
+    docs = np.asarray(collection.live_docs)
+    cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(collection.lengths, dtype=np.int64)[docs]) // block)) + 1
     keys = np.zeros(0, dtype=np.int64)
     counts = np.zeros(0, dtype=np.int64)
     for chunk in np.split(docs, cuts):
-        new_keys = _pairs(*sequences(index, chunk), eligible, window, *span, words)
+        new_keys = _pairs(*sequences(collection, chunk), eligible, window, *span, words)
         keys, inverse = np.unique(np.concatenate([keys, new_keys]), return_inverse=True)
         counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(new_keys))]), len(keys)).astype(np.int64)
     often = counts >= min_count

@@ -155,7 +155,7 @@ def _part(letter: str) -> str:
 def _strongest(
     left: NDArray[np.int64], right: NDArray[np.int64], similarity: NDArray[np.float64], words: int, neighbours: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Distinct edges in both directions, the strongest few a word."""
+    """Distinct edges in both directions, the strongest few per word."""
     word, other = np.concatenate([left, right]), np.concatenate([right, left])
     both = np.concatenate([similarity, similarity])
     keep = word != other

@@ -138,7 +138,7 @@ def _arpack(
 
 
 def _signs(right: NDArray[np.floating]) -> NDArray[np.floating]:
-    """±1 a dimension, so that its strongest feature is positive: the sign of a singular vector is arbitrary."""
+    """±1 per dimension, so that its strongest feature is positive: the sign of a singular vector is arbitrary."""
     # A column at a time: numpy's argmax along the first axis copies the whole array.
     strongest = np.array([column[np.abs(column).argmax()] for column in right.T])
     return np.where(strongest < 0, -1, 1).astype(right.dtype)

@@ -21,7 +21,7 @@ from kernelsearch.kernels.spectral.blocks import captured
 DOUBLE_LIMIT = 20_000
 #: Documents per part by default, and the smallest number of parts for an engine with workers.
 PART, LEAST_PARTS = 250_000, 8
-#: Columns of V that travel in one message.
+#: Columns of V that are sent in one message.
 SLAB = 32
 
 Floats = NDArray[np.floating]
@@ -43,7 +43,7 @@ class FeatureSource:
         return NystromMap(self.kernel, self.collection, choose_landmarks(self.collection, self.landmarks, self.random_state))
 
     def rows(self, start: int = 0, end: int | None = None, memory: float | None = None) -> RowBlocks:
-        """Φ's rows start..end-1, made block by block when needed; at most `memory` bytes stay (default: the source's)."""
+        """Φ's rows start..end-1, made block by block when needed; at most `memory` bytes are cached (default: the source's)."""
         collection, kernel = self.collection, self.kernel
         end = len(collection) if end is None else end
         dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
@@ -68,7 +68,7 @@ class FeatureSource:
 class PartRows:
     """Rows `start` to `end` of the Φ of `source`, where they are held, in `memory` bytes.
 
-    A part travels as its description and is made again at the other end.
+    A part is pickled as its description and made again by the process that receives it.
     """
 
     def __init__(self, source: FeatureSource, start: int, end: int, memory: float) -> None:
@@ -86,7 +86,7 @@ class PartRows:
 
 
 class PartedRows:
-    """The Φ of `source` in `parts` that `engine` holds; the solver's questions are put to the parts. Interface as RowBlocks."""
+    """The Φ of `source` in `parts` that `engine` holds; products are computed part by part. Interface as RowBlocks."""
 
     def __init__(self, source: FeatureSource, engine: Engine, parts: int) -> None:
         whole = source.rows()
@@ -114,7 +114,7 @@ class PartedRows:
         return result
 
     def project(self, right: Floats, scale: Floats) -> Iterator[tuple[int, int, Any]]:
-        """(start, end, rows of Φ·X divided by `scale`), a part at a time; X = `right` is sent in slabs of columns."""
+        """(start, end, rows of Φ·X divided by `scale`), part by part; X = `right` is sent in slices of columns."""
         slabs = [np.ascontiguousarray(right[:, start : start + SLAB]) for start in range(0, right.shape[1], SLAB)]
         parts = self._held.map(_project, (scale, *slabs), label="project")
         return ((start, end, block) for (start, end), block in zip(self._spans, parts, strict=True))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Largest first: `values` (k,), `vectors` (size, k), `residuals` (k,) = |A·v - θ·v|; `products`: vectors met by A."""
+    """Largest first: `values` θ (k,), `vectors` v (size, k), `residuals` |A·v - θ·v| (k,); `products` with A, by vector."""
 
     values: NDArray[np.float64]
     vectors: NDArray[np.floating]
@@ -44,7 +44,7 @@ def block_krylov(
     """The k largest eigenpairs of A, where apply(X) = A·X for X of shape (size, block).
 
     Stops when every pair's residual is at most `tolerance` times its value, or after `limit`·k products. `space` bounds the
-    vectors held at once (default 1.5k + 2 blocks: more save hardly a product); `allocate(shape, dtype)` gives the array of
+    vectors held at once (default 1.5k + 2 blocks: more save hardly any product); `allocate(shape, dtype)` gives the array of
     zeros that holds them, which may be a mapped file. `progress` gets the number of products so far and the
     largest relative residual. `random_state` is the seed of the first block.
     """

@@ -5,10 +5,8 @@ Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Eqs. 9
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,7 +29,7 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
     def __init__(self, *, standardize: bool = True) -> None:
         self.standardize = standardize
 
-    def fit(self, X: Array, y: Any) -> BemMKL:
+    def fit(self, X: Array, y: ArrayLike) -> BemMKL:
         """X holds the training texts' kernels with themselves, shape (n, n, kernels); y their classes."""
         kernels = stacked(X, square=True)
         labels = np.asarray(y)
@@ -64,7 +62,7 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return stacked(X) @ self.weights_
 
 
-def stacked(X: Any, *, square: bool = False) -> Array:
+def stacked(X: ArrayLike, *, square: bool = False) -> Array:
     """`X` as an array, a stack of kernels of shape (texts, training texts, kernels); with `square` (n, n, kernels).
 
     Raises ValueError for another shape and for values that aren't finite.

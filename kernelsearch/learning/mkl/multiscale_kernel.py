@@ -49,7 +49,7 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     combine : "sum" of the levels, or "stack"
     normalize : cosine normalisation of Frobenius kernels, so that every level has ones on its diagonal
     gamma : RBF's factor; None takes one over the mean squared distance of training texts, level by level
-    max_words : keep so many words, those in most texts; None keeps all
+    max_words : number of words to keep, those in most texts; None keeps all
     neighbours, window, min_count, common : the word graph, see `cooccurrence_graph`
     graph_texts : further texts without labels to learn the word graph from
     similarities : (word, word, similarity in (0, 1]) of related words, which make the graph instead of the texts; words that
@@ -59,7 +59,7 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     Attributes
     ----------
-    vocabulary_ : word -> number; graph_ : SemanticGraph; levels_ : the training texts' codes, one sparse matrix a level
+    vocabulary_ : word -> number; graph_ : SemanticGraph; levels_ : the training texts' codes, one sparse matrix per level
 
     Examples
     --------

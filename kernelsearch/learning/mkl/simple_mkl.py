@@ -10,10 +10,9 @@ whose gradient is -½ β*' K_m β* (Eq. 11). With several classes, J is the sum 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,9 +28,9 @@ class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     Parameters
     ----------
-    C : the SVM's C
+    C : penalty C of the SVM
     tol : stop when the duality gap is below `tol` × the objective
-    max_iter : at most so many gradient steps
+    max_iter : largest number of gradient steps
     normalize : bring every kernel to a mean diagonal of one first
 
     Attributes: `weights_` (kernels,) on the simplex (for kernels as given to `transform`, times `scale_`), `scale_` (kernels,),
@@ -44,17 +43,18 @@ class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def fit(self, X: Array, y: Any) -> SimpleMKL:
+    def fit(self, X: Array, y: ArrayLike) -> SimpleMKL:
         """X holds the training texts' kernels with themselves, shape (n, n, kernels); y their classes."""
         kernels = stacked(X, square=True)
-        classes = np.unique(y)
-        if len(y) != len(kernels) or len(classes) < 2:
+        labels = np.asarray(y)
+        classes = np.unique(labels)
+        if len(labels) != len(kernels) or len(classes) < 2:
             raise ValueError(f"SimpleMKL needs a label for each of {len(kernels)} texts and two classes or more")
         diagonal = np.einsum("iil->l", kernels) / len(kernels)
         self.scale_: Array = 1 / np.where(self.normalize & (diagonal > 0), diagonal, 1.0)
         # One against the rest; two classes are one problem.
         wanted = classes[1:] if len(classes) == 2 else classes
-        signs = [np.where(np.asarray(y) == label, 1.0, -1.0) for label in wanted]
+        signs = [np.where(labels == label, 1.0, -1.0) for label in wanted]
         levels = np.ascontiguousarray(np.moveaxis(kernels * self.scale_, 2, 0))
 
         def solve(weights: Array) -> tuple[float, Array]:

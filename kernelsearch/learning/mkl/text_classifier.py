@@ -53,7 +53,7 @@ class ClassifierSettings(Settings):
     eta: float = option(
         0.0, "Dirichlet smoothing η of texts before they are smoothed along positions and words", low=0, high=1e6
     )
-    C: float = option(10.0, "the SVM's C", low=1e-6, high=1e6, name="C")
+    C: float = option(10.0, "penalty C of the SVM", low=1e-6, high=1e6, name="C")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,8 +117,8 @@ def cross_validate(
 ) -> NDArray[np.str_]:
     """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
 
-    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds, of
-    which `progress` is told. Raises InputError where a label has fewer texts than there are folds.
+    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds,
+    which are reported to `progress`. Raises InputError where a label has fewer texts than there are folds.
     """
     from sklearn.model_selection import StratifiedKFold
 

@@ -33,7 +33,7 @@ def train(
     features), `labels` and `start` (rows,), `sizes` (queries,). Raises OptionError without Dask, InputError where workers are
     lost repeatedly.
 
-    The table is cut between queries, one part a worker: lambdas are made within lists, so no list may be torn. Sums of
+    The table is cut between queries, one part per worker: lambdas are computed within lists, so no list may be split. Sums of
     gradients are added up in the workers' order: scores agree with those of one process up to rounding, and the trees that it
     tips. xgboost can't go on without a worker; where one is lost, all trees are grown again.
     """

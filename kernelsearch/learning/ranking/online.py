@@ -9,6 +9,7 @@ listwise learner, which it names as future work.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -21,10 +22,11 @@ from kernelsearch.learning.ranking.triplets import LinearLearner, TripletLearner
 Floats = NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineTriplets(TripletLearner):
     """Base of OKWL and OASIS: from ω = 0, one step per triplet; `fit` takes `passes` over all triplets in random order."""
 
-    passes: int
+    passes: int = 5
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         chance = np.random.default_rng(self.random_state)
@@ -59,6 +61,7 @@ class OnlineTriplets(TripletLearner):
         """The length of the step along the difference of a triplet whose hinge loss is above 0."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OKWL(OnlineTriplets):
     """Online kernel weight learning: gradient descent on the hinge loss, ω ← max(0, ω + η (K⁺ - K⁻)) where it is above 0.
 
@@ -67,46 +70,26 @@ class OKWL(OnlineTriplets):
 
     name = "okwl"
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.001,
-        passes: int = 5,
-        triplets: int = 200,
-        normalise: str = "z",
-        random_state: int = 0,
-        signed: bool = False,
-    ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
-        self.learning_rate, self.passes = learning_rate, passes
+    learning_rate: float = 0.001
 
     def _rate(self, loss: float, difference: Floats) -> float:
         return self.learning_rate
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OASIS(OnlineTriplets):
     """The passive-aggressive step: the smallest that removes the hinge loss, τ = min(C, loss / |K⁺ - K⁻|²)."""
 
     name = "oasis"
 
-    def __init__(
-        self,
-        *,
-        C: float = 0.001,
-        passes: int = 5,
-        triplets: int = 200,
-        normalise: str = "z",
-        random_state: int = 0,
-        signed: bool = False,
-    ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
-        self.C, self.passes = C, passes
+    C: float = 0.001
 
     def _rate(self, loss: float, difference: Floats) -> float:
         square = float(difference @ difference)
         return min(self.C, loss / square) if square > 0 else 0.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineSimListMKL(LinearLearner):
     """The listwise loss (Eqs. 6-8) with a linear f: after each list ω ← max(0, ω + η Σ_i y_i K_i), y the lambdas with |ΔAP|.
 
@@ -117,19 +100,13 @@ class OnlineSimListMKL(LinearLearner):
 
     name = "online"
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.001,
-        passes: int = 10,
-        delta: str = "exact",
-        strength: float = 2.0,
-        normalise: str = "z",
-        random_state: int = 0,
-        signed: bool = False,
-    ) -> None:
-        self.learning_rate, self.passes, self.delta, self.strength = learning_rate, passes, delta, strength
-        self.normalise, self.random_state, self.signed = normalise, random_state, signed
+    learning_rate: float = 0.001
+    passes: int = 10
+    delta: str = "exact"
+    strength: float = 2.0
+    normalise: str = "z"
+    random_state: int = 0
+    signed: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> OnlineSimListMKL:
         table, labels, lists = self._training(X, y, qid, start=True)

@@ -68,9 +68,9 @@ class SimListMKL(_Boosted):
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None, *, client: Any = None) -> SimListMKL:
         """Learns; with a Dask `client`, on its workers, each of which holds some of the queries."""
-        xgboost = _xgboost()
+        xgboost = load_xgboost()
         table, labels, lists = self._training(X, y, qid)
-        settings = self._settings()
+        settings = self.booster_settings()
         relevant = (labels[lists.order] > 0).astype(np.float32)
         start = self._start(table).sum(axis=1)[lists.order]
         if client is not None:
@@ -82,7 +82,8 @@ class SimListMKL(_Boosted):
         self.booster_ = xgboost.train(settings, rows, num_boost_round=self.trees)
         return self
 
-    def _settings(self) -> dict[str, Any]:
+    def booster_settings(self) -> dict[str, Any]:
+        """The parameters of xgboost that the hyper-parameters amount to."""
         return {
             "objective": "rank:map",
             "base_score": 0.0,
@@ -116,7 +117,7 @@ class SimListMKL(_Boosted):
         table, _ = self._table(X, qid)
         if not len(table):
             return self._start(table)
-        parts = self.booster_.predict(_xgboost().DMatrix(table, nthread=1), pred_contribs=True).astype(np.float64)
+        parts = self.booster_.predict(load_xgboost().DMatrix(table, nthread=1), pred_contribs=True).astype(np.float64)
         result: Floats = self._start(table) + parts[:, :-1] + parts[:, -1:] / table.shape[1]
         return result
 
@@ -173,8 +174,8 @@ class ExactSimListMKL(_Boosted):
         return total
 
 
-def _xgboost() -> Any:
-    """Imported when needed: it takes a while."""
+def load_xgboost() -> Any:
+    """The package xgboost, which takes a while to import; raises OptionError where it is not installed."""
     from importlib import import_module
 
     try:

@@ -71,7 +71,7 @@ def check_trees(arrays: Mapping[str, NDArray[Any]], features: int) -> None:
 
 
 def arrays_to_booster(arrays: Mapping[str, NDArray[Any]], features: int, settings: Mapping[str, Any]) -> Any:
-    """The xgboost booster with the trees `arrays`, which `check_trees` has accepted for so many `features`.
+    """The xgboost booster with the trees `arrays`, which `check_trees` has accepted for this number of `features`.
 
     `settings` are those of training.
     """

@@ -7,6 +7,7 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,11 +58,14 @@ class LinearLearner(Learner):
         return table * self.weights_
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TripletLearner(LinearLearner):
     """Base of those that learn from triplets: normalises, and draws at most `triplets` per query by the seed `random_state`."""
 
-    def __init__(self, *, triplets: int, normalise: str, random_state: int, signed: bool) -> None:
-        self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
+    triplets: int = 200
+    normalise: str = "z"
+    random_state: int = 0
+    signed: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:
         self.check_parameters()
@@ -79,6 +83,7 @@ class TripletLearner(LinearLearner):
         """The weights ω, shape (features,), from the triplets' differences and their weights."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SimTripletNet(TripletLearner):
     """Cross entropy of the logistic probability that the better one wins, by bounded quasi-Newton descent.
 
@@ -89,20 +94,10 @@ class SimTripletNet(TripletLearner):
 
     name = "net"
 
-    def __init__(
-        self,
-        *,
-        penalty: float = 0.03,
-        strength: float = 2.0,
-        start: ArrayLike | None = None,
-        triplets: int = 200,
-        normalise: str = "z",
-        random_state: int = 0,
-        iterations: int = 500,
-        signed: bool = False,
-    ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
-        self.penalty, self.strength, self.start, self.iterations = penalty, strength, start, iterations
+    penalty: float = 0.03
+    strength: float = 2.0
+    start: ArrayLike | None = None
+    iterations: int = 500
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         from scipy.optimize import minimize
@@ -126,6 +121,7 @@ class SimTripletNet(TripletLearner):
         return result
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SimTripletBoost(TripletLearner):
     """Exponential loss by boosting: each round strengthens the kernel that best separates the triplets still wrong.
 
@@ -134,18 +130,8 @@ class SimTripletBoost(TripletLearner):
 
     name = "boost"
 
-    def __init__(
-        self,
-        *,
-        rounds: int = 300,
-        learning_rate: float = 0.1,
-        triplets: int = 200,
-        normalise: str = "z",
-        random_state: int = 0,
-        signed: bool = False,
-    ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
-        self.rounds, self.learning_rate = rounds, learning_rate
+    rounds: int = 300
+    learning_rate: float = 0.1
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         omega = np.zeros(differences.shape[1])
@@ -170,6 +156,7 @@ class SimTripletBoost(TripletLearner):
         return omega
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SimTripletSVM(TripletLearner):
     """Hinge loss with an L2 penalty: ½|ω|² + C·ξ, solved by cutting planes with one slack.
 
@@ -180,19 +167,9 @@ class SimTripletSVM(TripletLearner):
 
     name = "svm"
 
-    def __init__(
-        self,
-        *,
-        C: float = 10.0,
-        tolerance: float = 1e-3,
-        rounds: int = 200,
-        triplets: int = 200,
-        normalise: str = "z",
-        random_state: int = 0,
-        signed: bool = False,
-    ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
-        self.C, self.tolerance, self.rounds = C, tolerance, rounds
+    C: float = 10.0
+    tolerance: float = 1e-3
+    rounds: int = 200
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         features = differences.shape[1]

@@ -34,7 +34,7 @@ class DenseFeatureSettings(Settings):
 class DenseFeature(Feature[DenseFeatureSettings]):
     """The inner product of the query's vector with the documents'.
 
-    A document without a vector gets what its first-stage score lets expect: the value of the straight line through the others
+    A document without a vector gets the value that its first-stage score predicts: that of the straight line through the others
     (least squares over the pool). With their mean instead, a document that words put first would fall behind all those that
     have a vector near to the query's. For a query without a vector all documents get 0.
     """
@@ -78,7 +78,8 @@ class DenseFeature(Feature[DenseFeatureSettings]):
             known, first = scores[~missing], np.asarray(pool.candidates.scores, dtype=np.float64)
             deviations = first - first[~missing].mean()
             spread = np.square(deviations[~missing]).sum()
-            # The pool joins lists by words and by vectors; this alone makes both fall against each other, so no line falls.
+            # The pool joins lists by words and by vectors. In such a union one score tends to fall as the other rises, whatever
+            # the documents are, so a negative slope is not used.
             slope = max(0.0, deviations[~missing] @ known / spread) if spread else 0.0
             scores[missing] = known.mean() + slope * deviations[missing]
         return scores

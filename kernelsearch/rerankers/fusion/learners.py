@@ -58,7 +58,7 @@ def make_learner(
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
 #: auto's weights as weights of `net`: their sum is about that of `net`'s own start, so that margins have its scale.
 ANCHOR_SCALE = 0.3
-#: Below so many training queries nothing is learned: with 12 to 16 the chosen learner is below auto in a quarter of the draws
+#: With fewer training queries nothing is learned: with 12 to 16 the chosen learner is below auto in a quarter of the draws
 #: of topics or more, with 20 to 28 in 4 of 48 (`python -m tools.reproduce.fusion --parts few`, docs/reproductions/fusion.md).
 ENOUGH_QUERIES = 20
 

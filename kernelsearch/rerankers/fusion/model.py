@@ -16,7 +16,7 @@ from kernelsearch.core.errors import ArtefactError, quote, short
 from kernelsearch.core.options import LARGEST_FLOAT
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL, load_xgboost
 from kernelsearch.learning.ranking.trees import SIZES, arrays_to_booster, check_trees, trees_to_arrays
 from kernelsearch.learning.ranking.triplets import LinearLearner
 
@@ -70,14 +70,14 @@ class FusionModel:
             return self
         if weights.shape != (len(self.recipe),):  # a damaged model, which the learner refuses
             return self
-        named = zip(self.recipe, weights, strict=True)
-        kept = [number for number, (name, weight) in enumerate(named) if weight or name.startswith("run:")] or [0]
-        learner.features_ = len(kept)
+        features = zip(self.recipe, weights, strict=True)
+        used = [number for number, (name, weight) in enumerate(features) if weight or name.startswith("run:")] or [0]
+        learner.features_ = len(used)
         if isinstance(learner, LinearLearner):
-            learner.weights_ = weights[kept]
+            learner.weights_ = weights[used]
         else:
-            learner.weights = weights[kept].tolist()
-        return replace(self, learner=learner, recipe=tuple(self.recipe[number] for number in kept))
+            learner.weights = weights[used].tolist()
+        return replace(self, learner=learner, recipe=tuple(self.recipe[number] for number in used))
 
 
 def save(
@@ -143,9 +143,9 @@ def load(path: str | Path) -> FusionModel:
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"{path}: damaged, no {problem}; train the model again") from None
     if isinstance(learner, SimListMKL):
-        xgboost = _xgboost()  # says how to install it
+        xgboost = load_xgboost()  # says how to install it
         try:
-            learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
+            learner.booster_ = arrays_to_booster(arrays, len(recipe), learner.booster_settings())
         except (xgboost.core.XGBoostError, TypeError, ValueError) as problem:
             reason = short(str(problem).strip().splitlines()[-1])
             raise ArtefactError(f"{path}: damaged, settings that xgboost refuses ({reason}); train it again") from None

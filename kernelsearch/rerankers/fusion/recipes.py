@@ -47,8 +47,8 @@ READ_FEEDBACK = (
 #: The same for the match.
 READ_CERTAINTY = f"read:{MATCH}/{CERTAINTY}"
 
-#: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which a
-#: training over hundreds of topics takes too long for. `python -m tools.reproduce.auto` shows how the weights were chosen.
+#: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which
+#: takes too long for a training over hundreds of topics. `python -m tools.reproduce.auto` shows how the weights were chosen.
 READING_WEIGHTS = {
     MATCH: 2.0,
     TITLE: 1.0,
@@ -77,8 +77,8 @@ HYBRID_WEIGHTS = {
 }
 
 
-#: The share of the documents that must have a vector for vectors that nobody named: with half of them `auto` was as good as by
-#: words alone or better, with fewer worse (docs/reproductions/vectors.md, "Documents without a vector").
+#: The share of the documents that must have a vector for vectors that no option names: with half of them `auto` was as good
+#: as by words alone or better, with fewer worse (docs/reproductions/vectors.md, "Documents without a vector").
 ENOUGH_VECTORS = 0.5
 
 

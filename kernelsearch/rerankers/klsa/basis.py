@@ -131,7 +131,7 @@ def fit_basis(
     landmarks : number of documents that approximate a kernel without a feature map (Nyström)
     memory : bytes of Φ that are cached between passes over it
     limit : under a memory limit the solver's vectors are memory-mapped from a file where they would take more than half of it
-    engine, parts : the engine that holds Φ in so many parts; results depend on `parts`, not on the engine
+    engine, parts : the engine that holds Φ, and in how many parts; results depend on `parts`, not on the engine
     parameters : saved with the basis besides the kernel, its name and the field
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
@@ -300,7 +300,10 @@ def default_dims(documents: int) -> int:
 
 
 def default_parts(documents: int, engine: Engine) -> int:
-    """Parts of so many `documents`: 1 in this process, for workers of `engine` at least LEAST_PARTS, each quickly remade."""
+    """The number of parts of Φ for this number of `documents`.
+
+    1 where `engine` is this process; for its workers at least LEAST_PARTS, so that a lost part is soon computed again.
+    """
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 

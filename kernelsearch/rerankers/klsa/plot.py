@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.klsa.explanation import plane, query_path
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
 
@@ -27,16 +29,15 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     if reranker.basis.dims < 2:
         raise OptionError("--plot: the basis has one dimension only; two are drawn")
     figure = new_figure(8.5, 6)
-    axes: Any = figure.add_subplot()
+    axes = figure.add_subplot()
     points = plane(reranker)
     shown = np.random.default_rng(0).permutation(len(points))[:4000]
     axes.scatter(
         points[shown, 0], points[shown, 1], s=4, color="0.82", linewidths=0, label="documents", zorder=1, rasterized=True
     )
     listed = candidates.docs[:100]
-    axes.scatter(
-        *points[listed].T, s=14, color="#7aa6c2", linewidths=0, label=f"first {len(listed)} of the first stage", zorder=2
-    )
+    label = f"first {len(listed)} of the first stage"
+    axes.scatter(points[listed, 0], points[listed, 1], s=14, color="#7aa6c2", linewidths=0, label=label, zorder=2)
     ranked = reranker.apply(query, candidates, context)
     marked = list(dict.fromkeys([*([doc] if doc is not None else []), *ranked.docs[:8].tolist()]))
     axes.scatter(
@@ -52,7 +53,7 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     save_figure(figure, path)
 
 
-def _draw_path(axes: Any, reranker: KernelLSA, query: Query, candidates: Candidates) -> None:
+def _draw_path(axes: Axes, reranker: KernelLSA, query: Query, candidates: Candidates) -> None:
     """The query's position for z = 1, 2, 5, ..., with the z of the settings marked."""
     steps, positions = query_path(reranker, query, candidates)
     path = positions[np.array(steps) - 1]
@@ -83,7 +84,7 @@ def _draw_path(axes: Any, reranker: KernelLSA, query: Query, candidates: Candida
         )
 
 
-def _label(axes: Any, points: NDArray[np.float32], names: list[str], emphasised: int | None) -> None:
+def _label(axes: Axes, points: NDArray[np.float32], names: list[str], emphasised: int | None) -> None:
     """Writes names in a column at the right edge, each with a line to its point, sorted by height: they don't overlap."""
     low, high = axes.get_ylim()
     _, right = axes.get_xlim()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, scale_name
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
 #: Rows drawn: the query's words, then the related words with most mass in the document.
@@ -57,7 +59,7 @@ def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
 
 
 def _positions(length: int, most: int) -> NDArray[np.int64]:
-    """At most so many evenly spaced positions of a text, all of a short one, shape (positions,)."""
+    """At most `most` evenly spaced positions of a text, all of a short one, shape (positions,)."""
     return np.unique(np.linspace(0, max(length - 1, 0), min(max(length, 1), most)).astype(np.int64))
 
 
@@ -77,7 +79,7 @@ def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64
     return np.array([*own, *others[: max(0, DRAWN - len(own))]])
 
 
-def _draw_matches(axis: Any, reranker: MultiScaleLM, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
+def _draw_matches(axis: Axes, reranker: MultiScaleLM, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
     """Draws window similarities by position, each scale from its lowest (0) to its best (1), which has a dot."""
     matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
     for colour, scale in zip(COLOURS, scales, strict=False):

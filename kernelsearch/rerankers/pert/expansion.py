@@ -88,13 +88,13 @@ def read_vectors(path: str) -> dict[str, Floats]:
 
 
 class PertExpander:
-    """Computes expansions on one index with the method's `settings`; `vectors` are perturbations by qid, if any."""
+    """Computes expansions on the index `forward` with the method's `settings`; `vectors` are perturbations by qid, if any."""
 
-    def __init__(self, index: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
-        self.index = index
+    def __init__(self, forward: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
+        self.forward = forward
         self.settings = settings
         self.vectors = vectors or {}
-        self.usable = relevance.usable_words(index, settings.max_df)
+        self.usable = relevance.usable_words(forward, settings.max_df)
         self.program = ExpansionProgram(
             risk=settings.kappa,
             strangeness=settings.gamma,
@@ -112,7 +112,7 @@ class PertExpander:
         if self.vectors or not self._perturbed:
             return False
         strategy = self.settings.strategy
-        return strategy == "tat" or (strategy == "loo" and int((self.index.term_ids(query.terms) >= 0).sum()) == 2)
+        return strategy == "tat" or (strategy == "loo" and int((self.forward.term_ids(query.terms) >= 0).sum()) == 2)
 
     @property
     def _perturbed(self) -> bool:
@@ -126,7 +126,7 @@ class PertExpander:
         `single_terms` are the lists of the query's terms alone, where those are the variants; otherwise the variants' lists are
         computed from the query's own list.
         """
-        terms = self.index.term_ids(query.terms).astype(np.int64)
+        terms = self.forward.term_ids(query.terms).astype(np.int64)
         known = terms >= 0
         if not known.any() or not candidates.depth or sum(query.weights) <= 0:
             raise CannotAct("no document matches the query")
@@ -145,13 +145,13 @@ class PertExpander:
     def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
         """Anserini's relevance model: documents are cut to their strongest terms, without smoothing or the query's terms."""
         count = self.settings.terms
-        feedback = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
+        feedback = relevance.feedback_words(self.forward, docs, weights, self.usable, keep=count)
         best = relevance.strongest(feedback, count)
         return self._of_words(query, best, best.p, docs, weights)
 
     def _local_context(self, query: Query, own: NDArray[np.int64], docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
         """Xu & Croft's local context analysis: weights fall with the rank of a word; `own` are the query's terms."""
-        beliefs = local_context.beliefs(self.index, docs, own, self.usable)
+        beliefs = local_context.beliefs(self.forward, docs, own, self.usable)
         best = relevance.strongest(beliefs, self.settings.terms)
         return self._of_words(query, best, local_context.rank_weights(len(best.terms)), docs, weights)
 
@@ -161,7 +161,7 @@ class PertExpander:
         """An expansion by words of the feedback documents alone; `shares` (words,) are their weights before scaling."""
         if not len(best.terms):
             raise CannotAct("the feedback documents have no usable word")
-        strings, ones = tuple(self.index.words(best.terms)), np.ones(len(best.p))
+        strings, ones = tuple(self.forward.words(best.terms)), np.ones(len(best.p))
         return PertExpansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
 
     def _with_query_terms(
@@ -171,12 +171,12 @@ class PertExpander:
         """The query's terms and the strongest feedback terms, weighted by the relevance model and the program's choice."""
         settings = self.settings
         own = terms[known]
-        feedback = relevance.feedback_words(self.index, docs, weights, self.usable)
+        feedback = relevance.feedback_words(self.forward, docs, weights, self.usable)
         fresh = relevance.strongest(feedback, settings.terms, without=own)
         words = np.concatenate([own, fresh.terms])
         strings = (
             *(term for term, is_known in zip(query.terms, known, strict=True) if is_known),
-            *self.index.words(fresh.terms),
+            *self.forward.words(fresh.terms),
         )
         pool = candidates.docs[: max(settings.pool, len(docs))]
         table = np.zeros((1, len(pool)))
@@ -188,11 +188,11 @@ class PertExpander:
                 lists.reverse()  # the first variant is without the first term
             pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])
         elif perturbed:
-            parts = first_stage_term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)
+            parts = first_stage_term_scores(self.forward, model, own, np.asarray(query.weights)[known], pool)
             variants = perturbation.variant_scores(scores[: len(pool)], parts, self._multipliers(query, known))
             table = np.vstack([table, self._document_weights(variants)])
         used = np.flatnonzero(table.any(axis=0))
-        models, frequencies = relevance.smoothed_models(self.index, pool[used], table[:, used], words, settings.smoothing)
+        models, frequencies = relevance.smoothed_models(self.forward, pool[used], table[:, used], words, settings.smoothing)
         p = models[0]
         gain = np.minimum(1.0, p / (p[len(own) :].max() if len(fresh.terms) else p.max()))
         coordinates, apart, quadratic, choice = NOTHING, NOTHING, NOTHING, np.ones(len(words))

@@ -80,13 +80,13 @@ def grouped(expansion: PertExpansion, groups: int) -> NDArray[np.int64]:
     return word_groups(expansion.apart, groups) if len(expansion.apart) else np.zeros(len(expansion.words), dtype=np.int64)
 
 
-def word_records(index: ForwardIndex, expansion: PertExpansion, groups: NDArray[np.int64]) -> list[WordRecord]:
-    """The records of the terms of `expansion` on `index`, in its order; `groups` (words,) are numbered from 0."""
-    frequencies = index.term_frequencies(expansion.docs, expansion.terms)
-    lengths = np.maximum(np.asarray(index.lengths[expansion.docs], dtype=np.float64), 1.0)
+def word_records(forward: ForwardIndex, expansion: PertExpansion, groups: NDArray[np.int64]) -> list[WordRecord]:
+    """The records of the terms of `expansion` on `forward`, in its order; `groups` (words,) are numbered from 0."""
+    frequencies = forward.term_frequencies(expansion.docs, expansion.terms)
+    lengths = np.maximum(np.asarray(forward.lengths[expansion.docs], dtype=np.float64), 1.0)
     shares = expansion.document_weights[:, None] * frequencies / lengths[:, None]
     order = np.argsort(-shares, axis=0, kind="stable")[:SOURCES]
-    docids = index.docids.take(expansion.docs)
+    docids = forward.docids.take(expansion.docs)
     risk = expansion.risk
     return [
         WordRecord(

@@ -1,7 +1,7 @@
 """How reliable the clicks of a logged query are, by which the form `auto` of Robust BM25 chooses its weights.
 
-Clicks are weighted by the odds that they are mistakes, which BM25's rank of the document and its nearness to BM25's other
-documents tell. A document that was shown without a click is a negative example with weight e / (e + m) after e examinations,
+Clicks are weighted by the odds that they are mistakes, which depend on BM25's rank of the document and its nearness to BM25's
+other documents. A document that was shown without a click is a negative example with weight e / (e + m) after e examinations,
 as the mean of a Beta posterior is shrunk towards its prior of m observations. The constants were chosen on cacm, cisi, cran and
 npl (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and wrong clicks").
 """
@@ -21,14 +21,14 @@ from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
 #: Examinations that the prior counts as (m).
 PRIOR_EXAMINATIONS = 1.0
-#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing, and so seldom
-#: is a mistaken click repeated.
+#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): up to this rate clicks prove nothing,
+#: and at this rate a mistaken click is repeated.
 NOISE = 0.05
 #: Length of the lists that users look through.
 LIST_LENGTH = 10
 #: Weight of BM25 after a click on its last document of a list, as a multiple of --rbm25.prior, where its support is typical.
 WEIGHT_OF_LAST = 140.0
-#: The odds that a click at BM25's rank r is meant fall as r to the power of -STEEPNESS, from rank FIRST on.
+#: The odds that a click at BM25's rank r is intended fall as r to the power of -STEEPNESS, from rank FIRST on.
 STEEPNESS, FIRST = 3.5, 2
 #: Documents that a document's support is the mean cosine with, the support that changes nothing, and how much it counts.
 NEAREST, TYPICAL_SUPPORT, SUPPORT_WEIGHT = 3, 0.25, 5.0
@@ -49,18 +49,18 @@ class ClickEvidence:
         `ranks` (u,) are BM25's ranks of the documents, 0: not retrieved; `support` (u,) is what `support_in_list` gives.
 
         The first click on a document at rank r with support c has the odds x = (max(r, 2) / 10)^3.5 e^(-5(c - .25)), of n < 1
-        clicks x^n, and each further one .05: a mistake is hardly repeated. A mistaken click hits any document of a list of 10;
-        a click that is meant is on a document that the user looked at, whose probability falls as 1/r, and that is relevant,
-        which falls with the rank too. That a document is first and not second tells nothing more. Relevant documents are near
-        each other (the cluster hypothesis), so a click on a document that is far from the others is rather a mistake. A
-        retrieved document beyond the first 10 was put into the user's list by something else than BM25: neither rank nor
-        support tell of the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has only its clicks: the first
-        one proves nothing, the others count as much. Of several documents the geometric mean is taken, weighted by n², and
+        clicks x^n, and each further one .05: a mistake is seldom repeated. A mistaken click is equally likely on each of the 10
+        documents of a list. An intended click is on a document that the user examined, the probability of which falls as 1/r,
+        and that is relevant, the probability of which falls with the rank, too; ranks 1 and 2 don't differ. Relevant documents
+        are near each other (the cluster hypothesis), so a click on a document that is far from the others is more likely to be
+        a mistake. A retrieved document beyond the first 10 was shown for another reason than its rank by BM25: neither rank nor
+        support say anything about the click, which counts (1/10)^3.5. For a document that BM25 doesn't retrieve, the first
+        click counts nothing, and the others as above. Of several documents the geometric mean is taken, weighted by n², and
         multiplied by 140.
 
-        Clicks that are meant tell of the clicked documents, and little of the others that were shown with them. So further
-        clicks leave BM25 the share 1 / (N D), where that is less than what the first clicks left it: a prior that counts as one
-        click, against N = Σn clicks on an effective number D = (Σn)² / Σn² of documents.
+        Intended clicks say something about the clicked documents, and little about the others that were shown with them. So
+        further clicks leave BM25 the share 1 / (N D), where that is less than what the first clicks left it: a prior that
+        counts as one click, against N = Σn clicks on an effective number D = (Σn)² / Σn² of documents.
         """
         counted = np.where(ranks > 0, self.clicks, np.maximum(self.clicks - 1.0, 0.0))
         if not counted.any():

@@ -204,25 +204,25 @@ class SimilarQueries:
             return []
         own_ids = self.log.query_ids([query.text for query in queries])
         own = self._clicks(own_ids)
-        asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
-        neighbours = self._near.search(self._text_features(asked), max(OVERSAMPLING * count, AT_LEAST))
+        incoming = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
+        neighbours = self._near.search(self._text_features(incoming), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
-            np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
+            np.union1d(self._ids[near], self._by_clicks(incoming.clicks[place], OVERSAMPLING * count))
             for place, near in enumerate(neighbours)
         ]
         if self._vectors is not None:
             directions = self._vectors.unit(queries)
             near_vectors = self._vectors.nearest(directions, max(OVERSAMPLING * count, AT_LEAST))
             candidates = [np.union1d(ids, near) for ids, near in zip(candidates, near_vectors, strict=True)]
-        everyone = np.unique(np.concatenate(candidates))
-        analysed = self.index.lucene.queries(self.log.query_texts(everyone))
-        known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
+        candidate_ids = np.unique(np.concatenate(candidates))
+        analysed = self.index.lucene.queries(self.log.query_texts(candidate_ids))
+        logged = Queries.make(analysed, self.vocabulary, self._clicks(candidate_ids))
         # All features once for the batch; a query then only takes its rows.
-        text = [compact(kernel.features(asked), kernel.features(known)) for _, kernel in self._text]
+        text = [compact(kernel.features(incoming), kernel.features(logged)) for _, kernel in self._text]
         out = []
         for place, ids in enumerate(candidates):
-            others = np.searchsorted(everyone, ids)
-            clicks = self._pearson.of_clicks(asked.clicks[place], known.clicks[others])[0]
+            others = np.searchsorted(candidate_ids, ids)
+            clicks = self._pearson.of_clicks(incoming.clicks[place], logged.clicks[others])[0]
             cosines = [(b[others] @ a[place].T).toarray().ravel() for a, b in text]
             values = self.weights.clicks * clicks
             for (weight, _), cosine in zip(self._text, cosines, strict=True):
@@ -232,7 +232,7 @@ class SimilarQueries:
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             nearest = others[order]
-            correlations = self._pearson.of_clicks(known.clicks[nearest], known.clicks[nearest])
+            correlations = self._pearson.of_clicks(logged.clicks[nearest], logged.clicks[nearest])
             out.append(
                 Similar(
                     ids[order],

@@ -361,11 +361,26 @@ class ForwardIndex:
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
         """Returns where distinct terms occur in some documents; the rows count from the first of `docs`."""
-        return self.select(docs).occurrences(terms)
+        if (rows := self.compiled_rows(docs)) is None:
+            return self.select(docs).occurrences(terms)
+        numbers = np.asarray(terms, dtype=np.int64)
+        order = np.argsort(numbers)
+        order = order[np.searchsorted(numbers[order], 0) :]
+        table = compiled_term_frequencies(rows, numbers[order]).ravel()
+        places = np.flatnonzero(table)
+        row, column = np.divmod(places, max(len(order), 1))
+        return Occurrences(row, order[column], table[places])
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
         """Returns the frequencies of a few terms in the rows `docs`, dense, shape (documents, terms); zeros for term -1."""
-        return self.select(docs).term_frequencies(terms)
+        if (rows := self.compiled_rows(docs)) is None:
+            return self.select(docs).term_frequencies(terms)
+        distinct, column = np.unique(np.asarray(terms, dtype=np.int64), return_inverse=True)
+        unknown = int(np.searchsorted(distinct, 0))  # 1 with a term -1, which comes first
+        table = compiled_term_frequencies(rows, distinct[unknown:])
+        if unknown:
+            table = np.column_stack([np.zeros(len(table), dtype=np.int32), table])
+        return table[:, column]
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Returns the tokens of `docs`: (token indptr, term numbers, positions), by document, term and position."""
@@ -413,6 +428,17 @@ class ForwardIndex:
     def norm_lengths(self) -> NDArray[np.float32]:
         """The document lengths that Lucene scores with, decoded from the norm bytes, shape (n,)."""
         return NORM_LENGTHS[self.norms]
+
+
+def compiled_term_frequencies(rows: compiled.PostingRows, terms: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The frequencies of distinct `terms`, ascending, in the documents `rows`, by the compiled loop, (documents, terms)."""
+    count, size = len(rows.docs), len(terms)
+    out = np.zeros((count, size), dtype=np.int32)
+    compiled.call(
+        rows.library.kernelsearch_term_frequencies,
+        *(*rows.postings, (rows.docs, np.int32, count), count, (terms, np.int64, size), size, (out, np.int32, count, size)),
+    )
+    return out
 
 
 def _reopen(path: Path, fingerprint: str) -> ForwardIndex:

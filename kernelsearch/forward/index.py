@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from kernelsearch.core import artefacts, compiled
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError, quote
 from kernelsearch.forward.format import KIND, NORM_LENGTHS, VERSION, validate
-from kernelsearch.forward.selection import Occurrences, Selection
+from kernelsearch.forward.selection import Occurrences, Selection, TermPostings
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -36,6 +36,8 @@ CACHED_ROWS = 200_000
 CACHED_TERMS = 50_000
 #: What takes the place of bytes that are no UTF-8; several terms may look the same with it.
 UNDECODABLE = "\ufffd"
+#: Number of postings up to which they are also held in memory by term, six bytes each.
+IN_MEMORY = 4_000_000
 #: Selections that a thread keeps, and the most documents of one that is kept: candidates, feedback documents.
 CACHED_SELECTIONS, SELECTED_DOCUMENTS = 4, 10_000
 
@@ -358,6 +360,14 @@ class ForwardIndex:
             return None
         parts = (self.frequencies, self.indices, self.indptr.astype(np.int32))
         return sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))
+
+    @cached_property
+    def by_term(self) -> TermPostings | None:
+        """The postings by term, of an index small enough to hold them in memory; else None."""
+        if len(self.indices) > IN_MEMORY or self._postings is None:
+            return None
+        columns = self._postings.tocsc()
+        return TermPostings(columns.indptr.astype(np.int64), columns.indices, columns.data)
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
         """Returns where distinct terms occur in some documents; the rows count from the first of `docs`."""

@@ -16,7 +16,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import relevance
 from kernelsearch.kernels.feedback import FeedbackQuery
-from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, BM25Query, posterior_weights
+from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, BM25Query, bm25_search, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
     BM25Feature,
@@ -86,14 +86,17 @@ class FeedbackFeature(BM25Feature[E]):
         return expansions
 
     def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]]:
-        expansions = self.expansions([pool.query for pool in pools])
-        return [
-            ("contents", BM25Query(expansion.terms, expansion.weights, self.bm25.k1, self.bm25.b)) for expansion in expansions
-        ]
+        return [("contents", query) for query in self._weighted(self.expansions([pool.query for pool in pools]))]
+
+    def _weighted(self, expansions: Sequence[FeedbackQuery]) -> list[BM25Query]:
+        return [BM25Query(expansion.terms, expansion.weights, self.bm25.k1, self.bm25.b) for expansion in expansions]
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        expansions = zip(queries, self.expansions(list(queries)), strict=True)
-        expanded = [expansion.to_query(self.index.forward, query) for query, expansion in expansions]
+        expansions = self.expansions(list(queries))
+        forward = self.index.forward
+        if (postings := forward.by_term) is not None:
+            return [bm25_search(forward, postings, query, depth).docs for query in self._weighted(expansions)]
+        expanded = [made.to_query(forward, query) for query, made in zip(queries, expansions, strict=True)]
         lists = self.index.lucene.search(expanded, depth, model=self.bm25, threads=self.context.threads)
         return [ranked.docs for ranked in lists]
 
@@ -184,12 +187,19 @@ class RelevanceModel(BM25Feature[RelevanceModelSettings]):
 
     def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]]:
         expansions = self.expansions([pool.query for pool in pools], [pool.candidates for pool in pools])
-        return [("contents", BM25Query(terms, weights, self.settings.k1, self.settings.b)) for terms, weights in expansions]
+        return [("contents", query) for query in self._weighted(expansions)]
+
+    def _weighted(self, expansions: Sequence[WeightedTerms]) -> list[BM25Query]:
+        return [BM25Query(terms, weights, self.settings.k1, self.settings.b) for terms, weights in expansions]
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        expansions = self.expansions(queries, lists)
+        forward = self.index.forward
+        if (postings := forward.by_term) is not None:
+            return [bm25_search(forward, postings, query, depth).docs for query in self._weighted(expansions)]
         expanded = [
-            Query(query.text, tuple(self.index.forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
-            for query, (terms, weights) in zip(queries, self.expansions(queries, lists), strict=True)
+            Query(query.text, tuple(forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
+            for query, (terms, weights) in zip(queries, expansions, strict=True)
         ]
         model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
         return [ranked.docs for ranked in self.index.lucene.search(expanded, depth, model=model, threads=threads)]

@@ -196,21 +196,48 @@ int kernelsearch_inverse_norms(
     return GOOD;
 }
 
+/* Adds centre[term] times frequency of `count` postings of several rows, whose next ones are at `next` (rows), to sums (rows). Sums
+   of different rows don't wait for each other. Returns whether a term is out of range. */
+static inline int add_products(
+    const int64_t *next, double *restrict sums, int rows, int64_t count, const int32_t *terms, const void *frequencies, int bytes,
+    int64_t width, const double *centre)
+{
+    uint32_t beyond = 0;
+    for (int64_t k = 0; k < count; k++)
+        for (int row = 0; row < rows; row++) {
+            const uint32_t term = (uint32_t)terms[next[row] + k], place = term < (uint64_t)width ? term : 0;
+            beyond |= term ^ place;
+            sums[row] += centre[place] * frequency(frequencies, bytes, next[row] + k);
+        }
+    return beyond != 0;
+}
+
+enum { ROWS = 2 }; /* rows whose products are added up together */
+
 /* Inner products of some rows' term frequencies with `centre` (width), times the rows' `factors` (count). out (count). */
 static int row_products(
     const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
     const int32_t *docs, int64_t count, const double *centre, const double *factors, double *out)
 {
-    for (int64_t d = 0; d < count; d++) {
-        if (!row_in_range(starts, rows, size, docs[d])) return OUT_OF_RANGE;
-        double product = 0;
-        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
-            if (terms[k] < 0 || terms[k] >= width) return OUT_OF_RANGE;
-            product += centre[terms[k]] * frequency(frequencies, bytes, k);
+    int outside = 0;
+    if (!rows_in_range(starts, rows, size, docs, count)) return OUT_OF_RANGE;
+    for (int64_t d = 0; d < count; d += ROWS) {
+        const int group = count - d < ROWS ? (int)(count - d) : ROWS;
+        int64_t next[ROWS] = {0}, shared = group == ROWS ? size : 0;
+        double sums[ROWS] = {0};
+        for (int row = 0; row < group; row++) {
+            next[row] = starts[docs[d + row]];
+            const int64_t length = starts[docs[d + row] + 1] - next[row];
+            if (length < shared) shared = length;
         }
-        out[d] = product * factors[d];
+        outside |= add_products(next, sums, ROWS, shared, terms, frequencies, bytes, width, centre);
+        for (int row = 0; row < group; row++) {
+            const int64_t rest = next[row] + shared, length = starts[docs[d + row] + 1] - rest;
+            outside |= add_products(&rest, sums + row, 1, length, terms, frequencies, bytes, width, centre);
+            out[d + row] = sums[row] * factors[d + row];
+        }
     }
-    return GOOD;
+    return outside ? OUT_OF_RANGE : GOOD;
 }
 
 /* The weighted sum of each row's tf·idf cosines with the first `best` rows.

@@ -13,6 +13,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models, registry
 from kernelsearch.kernels.ranking_models import BM25Query
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
 from kernelsearch.rerankers.fusion.feature import F, FeatureContext, FieldFeature, FieldSettings, Floats, PoolFeature
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
@@ -145,6 +146,21 @@ class MethodFeature(PoolFeature[Settings]):
         super().__init__(settings, context)
         self.reranker: Reranker[Any] = method.make(context.index, **settings.to_dict())
         self.reranker_context = Context(context.model, threads=context.threads)
+
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
+        model, out = self.context.model, []
+        if not isinstance(model, BM25Model):
+            return None
+        for pool in pools:
+            try:
+                query = self.reranker.scoring_query(pool.query, pool.candidates, self.reranker_context)
+            except CannotAct:
+                query = Query(pool.query.text, (), ())  # scores 0
+            if query is None:
+                return None
+            terms = self.index.forward.term_ids(query.terms)
+            out.append(("contents", BM25Query(terms, query.weights, model.k1, model.b)))
+        return out
 
     def pool_values(self, pool: Pool) -> Floats:
         try:

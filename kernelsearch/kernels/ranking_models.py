@@ -121,7 +121,8 @@ def bm25_scores(
 
     The parameters are those of `bm25_term_scores`.
     """
-    return bm25_table(index, [BM25Query(terms, weights, k1, b)], docs)[0]
+    scores: NDArray[np.float32] = bm25_table(index, [BM25Query(terms, weights, k1, b)], docs)[0]
+    return scores
 
 
 class BM25Query(NamedTuple):

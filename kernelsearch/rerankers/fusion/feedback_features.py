@@ -16,7 +16,13 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import relevance
 from kernelsearch.kernels.feedback import FeedbackQuery
-from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, BM25Query, bm25_search, posterior_weights
+from kernelsearch.kernels.ranking_models import (
+    POSTERIOR_DOCUMENTS,
+    POSTERIOR_SHARPNESS,
+    BM25Query,
+    bm25_search,
+    posterior_weights,
+)
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
     BM25Feature,

@@ -24,8 +24,7 @@ static const double LEAST_OTHER = 0.05;
 /* How closely a column is known. */
 enum { BOUND = 0, ESTIMATE = 1, EXACT = 2 };
 enum { WIDTH = 16 }; /* numbers that are worked on together; arrays are filled up to a multiple of it */
-/* What a token gives to a row. Most words give to few rows: blocks spare the processor a branch that it can't predict. */
-enum { BLOCK = 4 };
+/* What a token gives to a row. */
 typedef struct { int32_t row; float share; } Given;
 
 typedef struct {
@@ -33,8 +32,10 @@ typedef struct {
     int64_t cells;       /* rows, filled up with zeros */
     int32_t *blocks;     /* (slots + 1): where a slot's blocks in `given` begin */
     Given *given;        /* what a token of a slot gives to the rows, filled up to whole blocks */
+    double *shares;      /* the shares of `given` in double precision */
     float *query;        /* (columns, cells) */
-    float *floor, *mass, *values; /* (cells) each; masses are all 0 between columns */
+    float *floor, *values; /* (cells) each */
+    float *mass;         /* (cells + BLOCK): all 0 between columns */
     float *slope;        /* (cells + BLOCK): of the tangent plane, by row */
     double *query_phi;   /* (columns): phi of the query's cells, summed */
     double window_total; /* the sum of a window's weights */
@@ -48,15 +49,14 @@ typedef struct {
     double *windows;     /* (text columns + columns): bounds or similarities of windows by their first column */
     double *similarity;  /* (text columns, columns): bounds or similarities of columns */
     unsigned char *known; /* (text columns): how closely */
-    int32_t *begin;      /* (text columns): a column's first relevant token */
 } Bounds;
 
 static void bounds_free(Bounds *bounds)
 {
-    free(bounds->blocks); free(bounds->given); free(bounds->query); free(bounds->floor); free(bounds->mass);
+    free(bounds->blocks); free(bounds->given); free(bounds->shares); free(bounds->query); free(bounds->floor); free(bounds->mass);
     free(bounds->values); free(bounds->slope); free(bounds->query_phi);
     free(bounds->window); free(bounds->token); free(bounds->sums); free(bounds->windows); free(bounds->similarity);
-    free(bounds->known); free(bounds->begin); free(bounds->slots); free(bounds->by_slot);
+    free(bounds->known); free(bounds->slots); free(bounds->by_slot);
 }
 
 static int64_t filled_up(int64_t count) { return (count + WIDTH - 1) / WIDTH * WIDTH; }
@@ -72,6 +72,7 @@ static int bounds_prepare(
     bounds->width = filled_up(2 * half + 1);
     failed |= sized((void **)&bounds->blocks, slots + 1, sizeof(int32_t));
     failed |= sized((void **)&bounds->given, level->lent_ends[slots] + slots * (BLOCK - 1), sizeof(Given));
+    failed |= sized((void **)&bounds->shares, level->lent_ends[slots] + slots * (BLOCK - 1), sizeof(double));
     failed |= sized((void **)&bounds->query, columns * cells, sizeof(float));
     failed |= sized((void **)&bounds->floor, cells, sizeof(float));
     failed |= sized((void **)&bounds->mass, cells + BLOCK, sizeof(float));
@@ -86,12 +87,13 @@ static int bounds_prepare(
     failed |= sized((void **)&bounds->windows, most + columns, sizeof(double));
     failed |= sized((void **)&bounds->similarity, most * columns, sizeof(double));
     failed |= sized((void **)&bounds->known, most, 1);
-    failed |= sized((void **)&bounds->begin, most, sizeof(int32_t));
     if (failed) return OUT_OF_MEMORY;
     for (int64_t slot = 0, next = 0; slot < slots; slot++) {
-        for (int64_t k = level->lent_ends[slot]; k < level->lent_ends[slot + 1]; k++)
+        for (int64_t k = level->lent_ends[slot]; k < level->lent_ends[slot + 1]; k++) {
+            bounds->shares[next] = level->lent[k];
             bounds->given[next++] = (Given){.row = level->lent_rows[k], .share = (float)level->lent[k]};
-        for (; next % BLOCK; next++) bounds->given[next].row = (int32_t)(cells + next % BLOCK); /* rows of nothing */
+        }
+        for (; next % BLOCK; next++) bounds->given[next].row = (int32_t)(rows + next % BLOCK); /* rows of nothing */
         bounds->blocks[slot + 1] = (int32_t)next;
     }
     for (int64_t k = 0; k <= 2 * half; k++) {
@@ -189,7 +191,7 @@ VECTORISED static void window_sums(
 
 /* A text as the loop below has it: its relevant tokens, the slots and masses of all tokens, and its columns. */
 typedef struct {
-    const int32_t *slot_of, *relevant;
+    const int32_t *slot_of, *relevant, *relevant_before;
     const double *mass, *window, *shares;
     int64_t length, relevant_count, columns, half, step;
 } Text;
@@ -212,17 +214,18 @@ static void column_bounds(Bounds *bounds, const Level *level, const Text *text)
     const Given *restrict given = bounds->given;
     const double scale = 1 / (1 + level->eta);
     /* Any point gives bounds: this is about the mean of the text's columns. */
-    const double mean = scale * bounds->window_total / (double)(text->step * text->columns);
+    double shares = 0;
+    for (int64_t p = 0; p < text->columns; p++) shares += text->shares[p];
+    const double mean = scale * bounds->window_total * shares / (double)(text->step * text->columns * text->columns);
     int32_t *restrict slots = bounds->slots;
     float *restrict by_slot = bounds->by_slot;
     int64_t distinct = 0;
     double held = 0;
-    for (int64_t k = 0, p = 0; k < text->relevant_count; k++) {
+    for (int64_t k = 0; k < text->relevant_count; k++) {
         const int64_t t = text->relevant[k], slot = text->slot_of[t];
-        while ((p + 1) * text->step <= t) p++;
         slots[distinct] = (int32_t)slot;
         distinct += by_slot[slot] == 0; /* a slot without mass may be counted twice, which changes nothing */
-        by_slot[slot] += (float)(text->mass[t] * text->shares[p] * mean);
+        by_slot[slot] += (float)(text->mass[t] * mean);
     }
     for (int64_t k = 0; k < distinct; k++) {
         const int64_t slot = slots[k];
@@ -298,12 +301,38 @@ VECTORISED static float short_product(const float *restrict x, const float *rest
     return summed_lanes(sums);
 }
 
+typedef struct { int64_t start, end; } Range;
+
+/* The relevant tokens in the window of column p. */
+static inline Range column_tokens(const Text *text, int64_t p)
+{
+    const int64_t low = p * text->step - text->half, high = p * text->step + text->half + 1;
+    return (Range){.start = text->relevant_before[low > 0 ? low : 0],
+                   .end = text->relevant_before[high < text->length ? high : text->length]};
+}
+
+/* As `column_add` of _columns.h, by blocks. */
+static inline void add_exactly(const Bounds *bounds, Level *level, int64_t slot, double share)
+{
+    const Given *restrict given = bounds->given;
+    const double *restrict shares = bounds->shares;
+    const uint64_t *restrict slot_rows = level->slot_rows + slot * level->masks;
+    uint64_t *restrict filled_rows = level->filled_rows;
+    double *restrict mass = level->mass;
+    const int64_t end = bounds->blocks[slot + 1];
+    for (int64_t k = 0; k < level->masks; k++) filled_rows[k] |= slot_rows[k];
+    for (int64_t k = bounds->blocks[slot]; k < end; k += BLOCK)
+        for (int place = 0; place < BLOCK; place++) mass[given[k + place].row] += share * shares[k + place];
+    level->total[0] += share * level->held[slot];
+}
+
 static void column_exact(Bounds *bounds, Level *level, const Text *text, int64_t p)
 {
     const int64_t middle = p * text->step;
-    for (int64_t k = bounds->begin[p]; k < text->relevant_count && text->relevant[k] <= middle + text->half; k++) {
+    const Range tokens = column_tokens(text, p);
+    for (int64_t k = tokens.start; k < tokens.end; k++) {
         const int64_t t = text->relevant[k];
-        column_add(level, text->slot_of[t], text->mass[t] * text->window[t - middle + text->half] * text->shares[p]);
+        add_exactly(bounds, level, text->slot_of[t], text->mass[t] * text->window[t - middle + text->half] * text->shares[p]);
     }
     column_similarity(level, 0, bounds->similarity + p * level->columns);
 }
@@ -315,7 +344,8 @@ static int column_estimate(Bounds *bounds, Level *level, const Text *text, int64
     const double scale = text->shares[p] / (1 + level->eta);
     float *mass = bounds->mass;
     double held = 0, *out = bounds->similarity + p * columns;
-    for (int64_t k = bounds->begin[p]; k < text->relevant_count && text->relevant[k] <= middle + text->half; k++) {
+    const Range tokens = column_tokens(text, p);
+    for (int64_t k = tokens.start; k < tokens.end; k++) {
         const int64_t t = text->relevant[k], slot = text->slot_of[t];
         const double share = text->mass[t] * text->window[t - middle + text->half];
         add_given(bounds, slot, (float)share);
@@ -344,19 +374,29 @@ static int column_estimate(Bounds *bounds, Level *level, const Text *text, int64
     return exact ? EXACT : ESTIMATE;
 }
 
-/* The similarity of the window that begins at column `start`, or its bound, from columns known at least as closely as `wanted`. */
-static double window_similarity(
-    Bounds *bounds, Level *level, const Text *text, const double *weights, const double *empty, int64_t start, int wanted)
+/* The weighted sum of what is known of the columns of the window that begins at column `start`. */
+static double known_similarity(
+    const Bounds *bounds, const Level *level, const Text *text, const double *weights, const double *empty, int64_t start)
 {
     const int64_t columns = level->columns;
     double value = 0;
-    for (int64_t j = 0; j < columns; j++) {
-        const int64_t p = start + j;
-        if (p < text->columns && bounds->known[p] < wanted) {
-            if (wanted == EXACT) column_exact(bounds, level, text, p);
-            bounds->known[p] = (unsigned char)(wanted == EXACT ? EXACT : column_estimate(bounds, level, text, p));
-        }
-        value += weights[j] * (p < text->columns ? bounds->similarity[p * columns + j] : empty[j]);
+    for (int64_t j = 0; j < columns; j++)
+        value += weights[j] * (start + j < text->columns ? bounds->similarity[(start + j) * columns + j] : empty[j]);
+    return value;
+}
+
+/* The similarity of the window that begins at column `start` from columns known at least as closely as `wanted`, or a bound of it
+   below `enough`. */
+static double window_similarity(
+    Bounds *bounds, Level *level, const Text *text, const double *weights, const double *empty, int64_t start, int wanted,
+    double enough)
+{
+    double value = known_similarity(bounds, level, text, weights, empty, start);
+    for (int64_t p = start; p < start + level->columns && p < text->columns && value + SLACK >= enough; p++) {
+        if (bounds->known[p] >= wanted) continue;
+        if (wanted == EXACT) column_exact(bounds, level, text, p);
+        bounds->known[p] = (unsigned char)(wanted == EXACT ? EXACT : column_estimate(bounds, level, text, p));
+        value = known_similarity(bounds, level, text, weights, empty, start);
     }
     return value;
 }
@@ -368,31 +408,29 @@ static double best_window(Bounds *bounds, Level *level, const Text *text, const 
     const int64_t columns = level->columns;
     const int64_t windows = text->columns > columns ? text->columns - columns + 1 : 1;
     const int closer = bounds->estimated ? ESTIMATE : EXACT;
-    int64_t first = 0, begin = 0;
+    int64_t first = 0;
     if (text->columns > 0) column_bounds(bounds, level, text);
     for (int64_t p = 0; p < text->columns; p++) {
-        const int64_t low = p * text->step - text->half, high = p * text->step + text->half;
-        while (begin < text->relevant_count && text->relevant[begin] < low) begin++;
-        bounds->begin[p] = (int32_t)begin;
+        const Range tokens = column_tokens(text, p);
         bounds->known[p] = BOUND;
-        if (begin == text->relevant_count || text->relevant[begin] > high) {
+        if (tokens.start == tokens.end) {
             bounds->known[p] = EXACT;
             memcpy(bounds->similarity + p * columns, empty, (size_t)columns * sizeof(double));
         }
     }
     for (int64_t start = 0; start < windows; start++) {
-        bounds->windows[start] = window_similarity(bounds, level, text, weights, empty, start, BOUND);
+        bounds->windows[start] = known_similarity(bounds, level, text, weights, empty, start);
         if (bounds->windows[start] > bounds->windows[first]) first = start;
     }
-    double best = window_similarity(bounds, level, text, weights, empty, first, EXACT), highest = best;
+    double best = window_similarity(bounds, level, text, weights, empty, first, EXACT, -DBL_MAX), highest = best;
     for (int64_t start = 0; start < windows; start++) {
         if (start == first || bounds->windows[start] + SLACK < highest) continue;
-        bounds->windows[start] = window_similarity(bounds, level, text, weights, empty, start, closer);
+        bounds->windows[start] = window_similarity(bounds, level, text, weights, empty, start, closer, highest);
         if (bounds->windows[start] > highest) highest = bounds->windows[start];
     }
     for (int64_t start = 0; start < windows; start++) {
         if (start == first || bounds->windows[start] + SLACK < highest) continue;
-        const double value = window_similarity(bounds, level, text, weights, empty, start, EXACT);
+        const double value = window_similarity(bounds, level, text, weights, empty, start, EXACT, -DBL_MAX);
         if (value > best) best = value;
     }
     return best;

@@ -68,6 +68,9 @@ static double psi(double a, double b, int divergence)
 
 /* Document columns that are added up together, a power of 2. A token lies in the windows of a few columns, by default five. */
 enum { LANES = 8 };
+/* What a token gives to rows is added in blocks, which rows of nothing fill up: most words give to few rows, and blocks spare the
+   processor a branch that it can't predict. */
+enum { BLOCK = 4 };
 
 /* What a query needs at one level, and room for document columns. */
 typedef struct {
@@ -93,7 +96,7 @@ typedef struct {
     /* document columns that are being added up; with LANES lanes, column p is in lane p mod LANES */
     int64_t lanes;            /* LANES, or 1 */
     uint64_t *filled_rows;    /* (lanes, masks): the rows that have mass; all 0 between documents */
-    double *mass;             /* (rows, lanes): all 0 between documents */
+    double *mass;             /* (rows + BLOCK, lanes): all 0 between documents */
     double total[LANES];      /* mass on all rows */
     int32_t *touched;         /* (rows): the rows that have mass, as numbers */
     double *cells, *phi_cells, *phi_alike, *values, *added; /* (rows) each */
@@ -127,7 +130,7 @@ static int level_prepare(Level *level)
     failed |= sized((void **)&level->other_sum, columns, sizeof(double));
     failed |= sized((void **)&level->slot_rows, level->slots * level->masks, sizeof(uint64_t));
     failed |= sized((void **)&level->filled_rows, level->lanes * level->masks, sizeof(uint64_t));
-    failed |= sized((void **)&level->mass, level->lanes * rows, sizeof(double));
+    failed |= sized((void **)&level->mass, level->lanes * (rows + BLOCK), sizeof(double));
     failed |= sized((void **)&level->own_ends, rows + 1, sizeof(int64_t));
     failed |= sized((void **)&level->own_column, columns * rows, sizeof(int32_t));
     failed |= sized((void **)&level->touched, rows, sizeof(int32_t));

@@ -17,7 +17,7 @@
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 
 /* Raised with every change of a function's arguments or meaning; compiled.py compares it. */
-int kernelsearch_version(void) { return 5; }
+int kernelsearch_version(void) { return 6; }
 
 /* As `summed` of _columns.h, of products. */
 static double inner_product(const double *a, const double *b, int64_t count)
@@ -54,7 +54,7 @@ int kernelsearch_match_level(
     Level level = {.rows = rows, .columns = columns, .slots = slot_count, .query = query, .floor = floor, .eta = eta,
                    .divergence = divergence, .lent_ends = lent_ends, .lent_rows = lent_rows, .lent = lent, .held = held,
                    .total = {0}};
-    int32_t *slot_of = NULL, *relevant = NULL;
+    int32_t *slot_of = NULL, *relevant = NULL, *relevant_before = NULL;
     double *mass = NULL, *similarity = NULL, *empty = NULL, *running = NULL, *known = NULL, *shares = NULL;
     unsigned char *computed = NULL;
     const int by_token = half == 0 && step > 0, windowed = half > 0 && step > 0;
@@ -66,6 +66,7 @@ int kernelsearch_match_level(
     if (bounded && !failed) failed |= bounds_prepare(&bounds, &level, window, half, longest, longest / step + 1) != GOOD;
     failed |= sized((void **)&slot_of, longest, sizeof(int32_t));
     failed |= sized((void **)&relevant, longest, sizeof(int32_t));
+    failed |= sized((void **)&relevant_before, longest + 1, sizeof(int32_t));
     failed |= sized((void **)&mass, longest, sizeof(double));
     failed |= sized((void **)&similarity, columns, sizeof(double));
     failed |= sized((void **)&empty, columns, sizeof(double));
@@ -95,8 +96,10 @@ int kernelsearch_match_level(
             slot_of[t] = slot;
             mass[t] = importance == NULL ? 1.0 : importance[word];
             relevant[relevant_count] = (int32_t)t;
+            relevant_before[t] = (int32_t)relevant_count;
             relevant_count += slot != irrelevant;
         }
+        relevant_before[length] = (int32_t)relevant_count;
         const int64_t filled = step == 0 ? (length > 0) : (length + step - 1) / step;
         const int64_t count = filled > columns ? filled : columns;
         double best = 0, sum = 0;
@@ -106,7 +109,7 @@ int kernelsearch_match_level(
             shares[p] = 1.0 / inner_product(mass + low, window + (low - p * step + half), high - low);
         }
         if (bounded) {
-            const Text tokens = {.slot_of = slot_of, .relevant = relevant, .mass = mass, .window = window, .shares = shares,
+            const Text tokens = {.slot_of = slot_of, .relevant = relevant, .relevant_before = relevant_before, .mass = mass, .window = window, .shares = shares,
                                  .length = length, .relevant_count = relevant_count, .columns = filled, .half = half, .step = step};
             out[d] = best_window(&bounds, &level, &tokens, weights, empty);
             continue;
@@ -170,7 +173,7 @@ int kernelsearch_match_level(
 end:
     level_free(&level);
     bounds_free(&bounds);
-    free(slot_of); free(relevant); free(mass); free(similarity); free(empty); free(running); free(known); free(computed);
+    free(slot_of); free(relevant); free(relevant_before); free(mass); free(similarity); free(empty); free(running); free(known); free(computed);
     free(shares);
     return status;
 }

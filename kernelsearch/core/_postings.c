@@ -74,39 +74,108 @@ static inline uint64_t wanted_postings(const Wanted *wanted, const int32_t *term
     return found;
 }
 
-/* BM25 of some rows as Lucene adds it up: single precision per term, double precision for the sum.
+/* A posting of a row whose term is one of a query's: both places. */
+typedef struct {
+    int64_t term, posting;
+} Match;
 
-   width: the number of terms of the field. query (asked): distinct terms, ascending; weights (asked): their weights times idf.
-   factors (count): each row's length factor (kernels/ranking_models.py). out (count). */
-int kernelsearch_bm25(
+/* The postings start .. finish - 1, those of one row, that are of the terms asked for (asked), ascending: how many there are, -1 if
+   numbers are out of range. matches (asked) is filled. */
+static inline int64_t row_matches(
+    const Wanted *wanted, const int64_t *terms_asked, int64_t asked, const int32_t *terms, int64_t start, int64_t finish,
+    Match *matches)
+{
+    int64_t count = 0, place = 0;
+    int outside = 0;
+    for (; start < finish; start += BLOCK) {
+        uint64_t found = wanted_postings(wanted, terms + start, finish - start < BLOCK ? finish - start : BLOCK, &outside);
+        for (; found; found &= found - 1) {
+            const int64_t k = start + lowest_bit(found);
+            while (place < asked && terms_asked[place] < terms[k]) place++; /* both are ascending */
+            if (place == asked || terms_asked[place] != terms[k]) return -1;
+            matches[count++] = (Match){.term = place++, .posting = k};
+        }
+    }
+    return outside ? -1 : count;
+}
+
+/* The frequencies of terms (asked), distinct and ascending, in some rows. out (count, asked): all 0. */
+int kernelsearch_term_frequencies(
     const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
-    const int32_t *docs, int64_t count, const int64_t *query, const float *weights, int64_t asked, const float *factors,
-    float *out)
+    const int32_t *docs, int64_t count, const int64_t *terms_asked, int64_t asked, int32_t *out)
 {
     Wanted wanted;
-    int outside = 0, status = wanted_terms(&wanted, query, asked, width);
-    if (!rows_in_range(starts, rows, size, docs, count)) status = OUT_OF_RANGE;
+    int status = wanted_terms(&wanted, terms_asked, asked, width);
+    Match *matches = calloc((size_t)asked + 1, sizeof *matches);
+    if (matches == NULL) status = OUT_OF_MEMORY;
+    else if (!rows_in_range(starts, rows, size, docs, count)) status = OUT_OF_RANGE;
     for (int64_t d = 0; d < count && status == GOOD; d++) {
         prefetch_terms(starts, terms, docs, count, d);
-        const int64_t finish = starts[docs[d] + 1];
-        int64_t q = 0;
-        double sum = 0;
-        for (int64_t start = starts[docs[d]]; start < finish; start += BLOCK) {
-            uint64_t found = wanted_postings(&wanted, terms + start, finish - start < BLOCK ? finish - start : BLOCK, &outside);
-            for (; found; found &= found - 1) {
-                const int64_t k = start + lowest_bit(found);
-                while (q < asked && query[q] < terms[k]) q++; /* both are ascending */
-                if (q == asked || query[q] != terms[k]) { status = OUT_OF_RANGE; goto end; }
-                const float saturation = 1.0f + (float)frequency(frequencies, bytes, k) * factors[d];
-                const float lost = weights[q] / saturation;
-                sum += (double)(float)(weights[q] - lost);
-            }
+        const int64_t held = row_matches(&wanted, terms_asked, asked, terms, starts[docs[d]], starts[docs[d] + 1], matches);
+        for (int64_t k = 0; k < held; k++)
+            out[d * asked + matches[k].term] = frequency(frequencies, bytes, matches[k].posting);
+        if (held < 0) status = OUT_OF_RANGE;
+    }
+    free(wanted.bits); free(matches);
+    return status;
+}
+
+/* Queries whose scores are added up together. */
+enum { QUERIES = 8 };
+
+/* Adds a term's parts of a row's scores; weights, factors and sums have whole groups of QUERIES. A query without the term has the
+   weight 0, which adds 0. */
+static inline void add_parts(
+    double *restrict sums, const float *restrict weights, const float *restrict factors, int64_t queries, float occurrences)
+{
+    for (int64_t group = 0; group < queries; group += QUERIES)
+        for (int q = 0; q < QUERIES; q++) {
+            const float weight = weights[group + q], lost = weight / (1.0f + occurrences * factors[group + q]);
+            sums[group + q] += (double)(float)(weight - lost);
         }
-        out[d] = (float)sum;
+}
+
+/* BM25 of some rows for several queries as Lucene adds it up: single precision per term, double precision for the sum.
+
+   width: the number of terms of the field. terms_asked (asked): distinct terms of all queries, ascending; weights (asked, queries):
+   their weights in each query times idf. factors (queries, count): each row's length factor (kernels/ranking_models.py).
+   out (queries, count). */
+int kernelsearch_bm25(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const int64_t *terms_asked, const float *weights, int64_t asked, int64_t queries,
+    const float *factors, float *out)
+{
+    const int64_t groups = (queries + QUERIES - 1) / QUERIES * QUERIES;
+    Wanted wanted;
+    int status = wanted_terms(&wanted, terms_asked, asked, width);
+    Match *matches = calloc((size_t)asked + 1, sizeof *matches);
+    float *by_term = calloc((size_t)(asked * groups + 1), sizeof *by_term); /* weights and factors, filled up with zeros */
+    float *by_query = calloc((size_t)groups + 1, sizeof *by_query);
+    double *sums = calloc((size_t)groups + 1, sizeof *sums);
+    if (matches == NULL || by_term == NULL || by_query == NULL || sums == NULL) {
+        status = OUT_OF_MEMORY;
+        goto end;
+    }
+    if (!rows_in_range(starts, rows, size, docs, count)) status = OUT_OF_RANGE;
+    for (int64_t k = 0; k < asked; k++)
+        for (int64_t q = 0; q < queries; q++) by_term[k * groups + q] = weights[k * queries + q];
+    for (int64_t d = 0; d < count && status == GOOD; d++) {
+        prefetch_terms(starts, terms, docs, count, d);
+        const int64_t held = row_matches(&wanted, terms_asked, asked, terms, starts[docs[d]], starts[docs[d] + 1], matches);
+        for (int64_t q = 0; q < queries; q++) {
+            by_query[q] = factors[q * count + d];
+            sums[q] = 0;
+        }
+        for (int64_t k = 0; k < held; k++) {
+            const float occurrences = (float)frequency(frequencies, bytes, matches[k].posting);
+            add_parts(sums, by_term + matches[k].term * groups, by_query, queries, occurrences);
+        }
+        for (int64_t q = 0; q < queries; q++) out[q * count + d] = (float)sums[q];
+        if (held < 0) status = OUT_OF_RANGE;
     }
 end:
-    free(wanted.bits);
-    return outside ? OUT_OF_RANGE : status;
+    free(wanted.bits); free(matches); free(by_term); free(by_query); free(sums);
+    return status;
 }
 
 /* 1 over the lengths of the tf·idf vectors of some rows, 0 for an empty row. idf (width); out (count). */
@@ -127,21 +196,48 @@ int kernelsearch_inverse_norms(
     return GOOD;
 }
 
+/* Adds centre[term] times frequency of `count` postings of several rows, whose next ones are at `next` (rows), to sums (rows). Sums
+   of different rows don't wait for each other. Returns whether a term is out of range. */
+static inline int add_products(
+    const int64_t *next, double *restrict sums, int rows, int64_t count, const int32_t *terms, const void *frequencies, int bytes,
+    int64_t width, const double *centre)
+{
+    uint32_t beyond = 0;
+    for (int64_t k = 0; k < count; k++)
+        for (int row = 0; row < rows; row++) {
+            const uint32_t term = (uint32_t)terms[next[row] + k], place = term < (uint64_t)width ? term : 0;
+            beyond |= term ^ place;
+            sums[row] += centre[place] * frequency(frequencies, bytes, next[row] + k);
+        }
+    return beyond != 0;
+}
+
+enum { ROWS = 2 }; /* rows whose products are added up together */
+
 /* Inner products of some rows' term frequencies with `centre` (width), times the rows' `factors` (count). out (count). */
 static int row_products(
     const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
     const int32_t *docs, int64_t count, const double *centre, const double *factors, double *out)
 {
-    for (int64_t d = 0; d < count; d++) {
-        if (!row_in_range(starts, rows, size, docs[d])) return OUT_OF_RANGE;
-        double product = 0;
-        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
-            if (terms[k] < 0 || terms[k] >= width) return OUT_OF_RANGE;
-            product += centre[terms[k]] * frequency(frequencies, bytes, k);
+    int outside = 0;
+    if (!rows_in_range(starts, rows, size, docs, count)) return OUT_OF_RANGE;
+    for (int64_t d = 0; d < count; d += ROWS) {
+        const int group = count - d < ROWS ? (int)(count - d) : ROWS;
+        int64_t next[ROWS] = {0}, shared = group == ROWS ? size : 0;
+        double sums[ROWS] = {0};
+        for (int row = 0; row < group; row++) {
+            next[row] = starts[docs[d + row]];
+            const int64_t length = starts[docs[d + row] + 1] - next[row];
+            if (length < shared) shared = length;
         }
-        out[d] = product * factors[d];
+        outside |= add_products(next, sums, ROWS, shared, terms, frequencies, bytes, width, centre);
+        for (int row = 0; row < group; row++) {
+            const int64_t rest = next[row] + shared, length = starts[docs[d + row] + 1] - rest;
+            outside |= add_products(&rest, sums + row, 1, length, terms, frequencies, bytes, width, centre);
+            out[d + row] = sums[row] * factors[d + row];
+        }
     }
-    return GOOD;
+    return outside ? OUT_OF_RANGE : GOOD;
 }
 
 /* The weighted sum of each row's tf·idf cosines with the first `best` rows.

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from kernelsearch.core import artefacts, compiled
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError, quote
 from kernelsearch.forward.format import KIND, NORM_LENGTHS, VERSION, validate
-from kernelsearch.forward.selection import Occurrences, Selection
+from kernelsearch.forward.selection import Occurrences, Selection, TermPostings
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -36,6 +36,8 @@ CACHED_ROWS = 200_000
 CACHED_TERMS = 50_000
 #: What takes the place of bytes that are no UTF-8; several terms may look the same with it.
 UNDECODABLE = "\ufffd"
+#: Number of postings up to which they are also held in memory by term, six bytes each.
+IN_MEMORY = 4_000_000
 #: Selections that a thread keeps, and the most documents of one that is kept: candidates, feedback documents.
 CACHED_SELECTIONS, SELECTED_DOCUMENTS = 4, 10_000
 
@@ -359,13 +361,36 @@ class ForwardIndex:
         parts = (self.frequencies, self.indices, self.indptr.astype(np.int32))
         return sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))
 
+    @cached_property
+    def by_term(self) -> TermPostings | None:
+        """The postings by term, of an index small enough to hold them in memory; else None."""
+        if len(self.indices) > IN_MEMORY or self._postings is None:
+            return None
+        columns = self._postings.tocsc()
+        return TermPostings(columns.indptr.astype(np.int64), columns.indices, columns.data)
+
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
         """Returns where distinct terms occur in some documents; the rows count from the first of `docs`."""
-        return self.select(docs).occurrences(terms)
+        if (rows := self.compiled_rows(docs)) is None:
+            return self.select(docs).occurrences(terms)
+        numbers = np.asarray(terms, dtype=np.int64)
+        order = np.argsort(numbers)
+        order = order[np.searchsorted(numbers[order], 0) :]
+        table = compiled_term_frequencies(rows, numbers[order]).ravel()
+        places = np.flatnonzero(table)
+        row, column = np.divmod(places, max(len(order), 1))
+        return Occurrences(row, order[column], table[places])
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
         """Returns the frequencies of a few terms in the rows `docs`, dense, shape (documents, terms); zeros for term -1."""
-        return self.select(docs).term_frequencies(terms)
+        if (rows := self.compiled_rows(docs)) is None:
+            return self.select(docs).term_frequencies(terms)
+        distinct, column = np.unique(np.asarray(terms, dtype=np.int64), return_inverse=True)
+        unknown = int(np.searchsorted(distinct, 0))  # 1 with a term -1, which comes first
+        table = compiled_term_frequencies(rows, distinct[unknown:])
+        if unknown:
+            table = np.column_stack([np.zeros(len(table), dtype=np.int32), table])
+        return table[:, column]
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Returns the tokens of `docs`: (token indptr, term numbers, positions), by document, term and position."""
@@ -413,6 +438,17 @@ class ForwardIndex:
     def norm_lengths(self) -> NDArray[np.float32]:
         """The document lengths that Lucene scores with, decoded from the norm bytes, shape (n,)."""
         return NORM_LENGTHS[self.norms]
+
+
+def compiled_term_frequencies(rows: compiled.PostingRows, terms: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The frequencies of distinct `terms`, ascending, in the documents `rows`, by the compiled loop, (documents, terms)."""
+    count, size = len(rows.docs), len(terms)
+    out = np.zeros((count, size), dtype=np.int32)
+    compiled.call(
+        rows.library.kernelsearch_term_frequencies,
+        *(*rows.postings, (rows.docs, np.int32, count), count, (terms, np.int64, size), size, (out, np.int32, count, size)),
+    )
+    return out
 
 
 def _reopen(path: Path, fingerprint: str) -> ForwardIndex:

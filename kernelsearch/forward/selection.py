@@ -1,4 +1,4 @@
-"""The postings of a few documents in memory, which everything that scores the same candidates shares."""
+"""Postings in memory: those of a few documents, which everything that scores the same candidates shares, and those of terms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Occurrences(NamedTuple):
     """Where some terms occur in some documents: rows of the selection, ascending, columns (terms), and frequencies."""
 
-    rows: NDArray[np.intp]
+    rows: NDArray[np.integer]
     columns: NDArray[np.intp]
     frequencies: NDArray[np.integer]
 
@@ -77,3 +77,19 @@ class Selection:
         from scipy import sparse
 
         return sparse.csr_matrix((self.frequencies.astype(dtype), self.terms, self.indptr), shape=(len(self), self.width))
+
+
+class TermPostings(NamedTuple):
+    """All postings of a field by term: those of term t are at indptr[t] to indptr[t+1]-1, documents ascending."""
+
+    indptr: NDArray[np.int64]
+    docs: NDArray[np.int32]
+    frequencies: NDArray[np.integer]
+
+    def occurrences(self, terms: NDArray[np.integer]) -> Occurrences:
+        """Returns where `terms` occur in all documents, one term after the other."""
+        starts = self.indptr[terms]
+        sizes = self.indptr[terms + 1] - starts
+        columns = np.repeat(np.arange(len(terms)), sizes)
+        places = np.arange(len(columns)) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        return Occurrences(self.docs[places], columns, self.frequencies[places])

@@ -180,6 +180,13 @@ class Reranker(ABC, Generic[S]):
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """One finite score per candidate, in their order, shape (candidates,). Raises CannotAct where the method can't act."""
 
+    def scoring_query(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Query | None:
+        """The query whose first-stage scores of the candidates are those of `score`; None for a method without such a query.
+
+        The parameters are those of `score`. Raises CannotAct as `score` does.
+        """
+        return None
+
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Why the document in row `doc` got its score. Raises OptionError for methods that explain nothing."""
         raise OptionError(f"--rerank {self.name}: has no explanation to give")

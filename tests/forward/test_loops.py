@@ -8,6 +8,7 @@ import pytest
 from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.rows import unit_products
+from kernelsearch.forward.index import compiled_term_frequencies
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.tfidf import (
     TfidfVectors,
@@ -35,13 +36,48 @@ def rows(docs=DOCS, dtype=np.int32, indptr=INDPTR, terms=TERMS):
 
 @built
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.uint32])
-def test_bm25_is_the_sum_over_the_table_of_frequencies(dtype):
-    table = TABLE.astype(dtype)
-    terms, weights = np.array([4, 1, 2]), np.array([0.5, 2.0, 1.0], dtype=np.float32)  # not ascending
-    factors = np.array([0.3, 1.5, 1.0, 0.3], dtype=np.float32)
-    expected = (weights - weights / (1 + table[DOCS][:, terms] * factors[:, None])).sum(axis=1)
-    assert ranking_models.compiled_bm25_scores(rows(dtype=dtype), terms, weights, factors) == pytest.approx(expected, rel=1e-6)
-    assert (expected > 0).tolist() == [True, True, False, True]
+@pytest.mark.parametrize("queries", [1, 3, 8, 9, 17])
+def test_bm25_is_the_sum_over_the_table_of_frequencies(dtype, queries):
+    """For fewer and more queries than are added up together, some of them without some of the terms."""
+    table, rng, terms = TABLE.astype(dtype), np.random.default_rng(queries), np.array([1, 2, 4])
+    weights = (rng.uniform(0.5, 2, (3, queries)) * (rng.random((3, queries)) < 0.7)).astype(np.float32)
+    weights[:, 0] = [2.0, 1.0, 0.5]
+    factors = rng.uniform(0.3, 1.5, (queries, 4)).astype(np.float32)
+    frequencies = table[DOCS][:, terms]
+    expected = [(w - w / (1 + frequencies * factor[:, None])).sum(axis=1) for w, factor in zip(weights.T, factors, strict=True)]
+    scores = ranking_models.compiled_bm25_scores(rows(dtype=dtype), terms, weights, factors)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+    assert (scores[0] > 0).tolist() == [True, True, False, True]
+
+
+@built
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.uint32])
+def test_frequencies_of_terms_are_those_of_the_table(dtype):
+    for terms in ([1, 3, 4], [2], [0, 1, 2, 3, 4], []):
+        numbers = np.array(terms, dtype=np.int64)
+        expected = TABLE.astype(dtype)[DOCS][:, numbers]
+        np.testing.assert_array_equal(compiled_term_frequencies(rows(dtype=dtype), numbers), expected)
+
+
+@built
+def test_occurrences_and_frequencies_of_an_index_are_numpys(demo_index, monkeypatch):
+    """Terms in any order, unknown ones, and for frequencies terms that are there twice."""
+    forward, rng = demo_index.forward, np.random.default_rng(1)
+    docs = rng.permutation(len(forward))[:40].astype(np.int32)
+    distinct = np.concatenate([[-1], rng.permutation(np.argsort(-np.asarray(forward.df))[:30])])
+    asked = [distinct, distinct[1:], distinct[:1], distinct[:0]]
+    repeated = [np.concatenate([terms, terms[:5]]) for terms in asked]
+    with_loops = [forward.occurrences(docs, terms) for terms in asked]
+    tables = [forward.term_frequencies(docs, terms) for terms in repeated]
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    dense = forward.matrix(docs).toarray()
+    for terms, ours in zip(asked, with_loops, strict=True):
+        for array, other in zip(ours, forward.occurrences(docs, terms), strict=True):
+            np.testing.assert_array_equal(array, other)
+    for terms, ours in zip(repeated, tables, strict=True):
+        np.testing.assert_array_equal(ours, np.where(terms >= 0, dense[:, terms], 0))
+        np.testing.assert_array_equal(ours, forward.term_frequencies(docs, terms))
+    assert len(with_loops[0].rows) > 100
 
 
 @built
@@ -69,9 +105,11 @@ def test_bm25_of_a_row_of_several_blocks(postings):
     arguments = compiled.posting_arguments(indptr, terms, frequencies, postings)
     whole = compiled.PostingRows(compiled.loops(), arguments, (indptr, terms, frequencies), np.array([1], dtype=np.int32))
     asked = np.array(sorted({0, 1, 62, postings - 1, min(63, postings - 1), min(64, postings - 1)}))
-    weights, factor = np.linspace(0.5, 2, len(asked)).astype(np.float32), np.array([0.25], dtype=np.float32)
-    expected = (weights - weights / (1 + frequencies[3:][asked] * factor)).sum()
-    assert ranking_models.compiled_bm25_scores(whole, asked, weights, factor)[0] == pytest.approx(expected, rel=1e-6)
+    weights, factor = np.linspace(0.5, 2, len(asked)).astype(np.float32), np.array([[0.25]], dtype=np.float32)
+    expected = (weights - weights / (1 + frequencies[3:][asked] * factor[0])).sum()
+    scores = ranking_models.compiled_bm25_scores(whole, asked, weights[:, None], factor)
+    assert scores[0, 0] == pytest.approx(expected, rel=1e-6)
+    assert compiled_term_frequencies(whole, asked)[0].tolist() == frequencies[3:][asked].tolist()
 
 
 @built
@@ -142,9 +180,11 @@ def test_products_with_rows_of_unit_length(dims, monkeypatch):
     ],
 )
 def test_numbers_out_of_range_are_refused(case):
-    damaged, ones = rows(**case), np.ones(4, dtype=np.float32)
+    damaged, ones = rows(**case), np.ones((1, 4), dtype=np.float32)
     with pytest.raises(IndexProblem, match="out of range"):
-        ranking_models.compiled_bm25_scores(damaged, np.array([1]), ones[:1], ones)
+        ranking_models.compiled_bm25_scores(damaged, np.array([1]), ones[:, :1], ones)
+    with pytest.raises(IndexProblem, match="out of range"):
+        compiled_term_frequencies(damaged, np.array([1]))
     with pytest.raises(IndexProblem, match="out of range"):
         compiled_inverse_norms(damaged, np.ones(5))
     with pytest.raises(IndexProblem, match="out of range"):
@@ -154,15 +194,28 @@ def test_numbers_out_of_range_are_refused(case):
 
 
 @built
+@pytest.mark.parametrize("terms", [[1, 1, 0, 1, 4], [3, 1, 0, 1, 4]])
+def test_rows_that_are_not_ascending_are_refused(terms):
+    """A term that is there twice would fill more room than there are terms."""
+    damaged, ones = rows(terms=np.array(terms, dtype=np.int32)), np.ones((2, 1), dtype=np.float32)
+    asked = np.array([1, 3])
+    with pytest.raises(IndexProblem, match="out of range"):
+        compiled_term_frequencies(damaged, asked)
+    with pytest.raises(IndexProblem, match="out of range"):
+        ranking_models.compiled_bm25_scores(damaged, asked, ones, np.ones((1, 4), dtype=np.float32))
+
+
+@built
 def test_rows_and_terms_out_of_range_are_refused():
     ones, table = np.ones(1, dtype=np.float32), np.ones((3, 2), dtype=np.float32)
+    square = ones[:, None]
     for doc in (-1, 3):
         with pytest.raises(IndexProblem, match="out of range"):
-            ranking_models.compiled_bm25_scores(rows([doc]), np.array([1]), ones, ones)
+            ranking_models.compiled_bm25_scores(rows([doc]), np.array([1]), square, square)
         with pytest.raises(IndexProblem, match="out of range"):
             unit_products(table, ones, ones, np.array([doc]))
     with pytest.raises(IndexProblem, match="out of range"):
-        ranking_models.compiled_bm25_scores(rows(DOCS[:1]), np.array([5]), ones, ones)
+        ranking_models.compiled_bm25_scores(rows(DOCS[:1]), np.array([5]), square, square)
     for term in (-1, 5):
         with pytest.raises(IndexProblem, match="out of range"):
             compiled_products(rows(DOCS[:1]), np.array([term]), np.ones(1), np.ones(1))

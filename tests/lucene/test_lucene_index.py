@@ -224,6 +224,22 @@ def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
         np.testing.assert_array_equal(ours, result.scores)
 
 
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.2, 0.0), (0.0, 0.75)])
+def test_a_search_in_memory_is_lucenes(worn_path, k1, b):
+    """Documents and scores to the last bit: deleted documents, equal scores, terms of weight 0 and unknown ones, any depth."""
+    index = Index(worn_path)
+    words = [("w1", "w2", "w3"), ("w7",), ("zzz",), ("changed", "w5", "zzz"), tuple(f"w{n}" for n in range(80))]
+    weights = np.random.default_rng(0).uniform(0, 3, 80)
+    weights[2] = 0.0
+    queries = [Query("", terms, tuple(weights[: len(terms)].tolist())) for terms in words]
+    for hits in (1, 10, 150, 1000):
+        for query, expected in zip(queries, index.lucene.search(queries, hits, model=BM25Model(k1, b)), strict=True):
+            weighted = ranking_models.BM25Query(index.forward.term_ids(query.terms), query.weights, k1, b)
+            ours = ranking_models.bm25_search(index.forward, index.forward.by_term, weighted, hits)
+            np.testing.assert_array_equal(ours.docs, expected.docs)
+            np.testing.assert_array_equal(ours.scores, expected.scores)
+
+
 @pytest.mark.parametrize(
     ("postings", "block_bytes"),
     [

@@ -168,6 +168,38 @@ def test_rm_brings_the_best_documents_of_the_expanded_query(demo_index):
     assert set(pool.docs) == set(candidates.docs) | set(best) > set(candidates.docs)
 
 
+def test_features_computed_together_are_those_computed_alone(demo_index, asked):
+    """BM25 of the query, of expanded queries and of documents in another order, beside other features; no match at all, too."""
+    queries, lists = asked
+    recipe = parse_recipe(
+        "bm25:k1=2,b=0.75 cosine rm rm3 rocchio bm25:field=title first pert read:first/rm read:cosine/rm:sharpness=10 "
+        "bm25:field=nothing read:cosine/posterior"
+    )
+    together = Features(demo_index, recipe).tables(queries, lists)
+    for number, name in enumerate(recipe):
+        feature = Features(demo_index, [name]).features[0]
+        for query, listed, table in zip(queries, lists, together, strict=True):
+            pool = Pool(demo_index, query, listed)
+            alone = feature.values([pool])[0]
+            np.testing.assert_array_equal(table[:, number], alone)
+    assert [table.shape for table in together] == [(listed.depth, len(recipe)) for listed in lists]
+    assert len(np.unique(together[1].std(axis=0))) > 9  # of twelve features two are the same and one is 0
+
+
+@pytest.mark.parametrize("source", ["rm", "rm3:terms=20", "rocchio", "rm:docs=3,weight=0"])
+def test_sources_find_the_same_in_memory_and_in_java(demo_index, asked, source, monkeypatch):
+    queries, lists = asked
+    found = []
+    for limit in (10**9, 0):
+        monkeypatch.setattr("kernelsearch.forward.index.IN_MEMORY", limit)
+        demo_index.forward.__dict__.pop("by_term", None)
+        (feature,) = Features(demo_index, [source]).features
+        found.append([docs.tolist() for docs in feature.retrieve(queries, lists, 30)])
+        assert (demo_index.forward.by_term is None) == (limit == 0)
+    demo_index.forward.__dict__.pop("by_term")
+    assert found[0] == found[1] and len(found[0][0]) == 30
+
+
 def test_rm_expands_a_query_once_for_candidates_and_scores(demo_index, monkeypatch):
     """And again where the feedback documents or the query differ."""
     queries = [demo_index.query("water heater leaking"), demo_index.query("paint a wall")]

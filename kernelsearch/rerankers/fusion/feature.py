@@ -17,6 +17,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.feedback import FeedbackExpander
+from kernelsearch.kernels.ranking_models import BM25Query
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
@@ -115,6 +116,13 @@ class Feature(ABC, Generic[P]):
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         """The feature's values for each of `pools`, each of shape (candidates,)."""
 
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
+        """For a feature that is BM25 of a weighted query: for each of `pools`, a field's name and the query in its terms.
+
+        Values of such features are computed together. None for other features.
+        """
+        return None
+
     def strengths(self, pools: Sequence[Pool]) -> Floats:
         """What the feature's normalised values are multiplied by, shape (pools,): 1 unless it estimates its reliability."""
         return np.ones(len(pools))
@@ -125,6 +133,17 @@ class Feature(ABC, Generic[P]):
         `lists` are the queries' lists of the first stage. Raises OptionError for a feature that doesn't retrieve.
         """
         raise OptionError(f"feature {type(self).__name__}: brings no candidates of its own")
+
+
+class BM25Feature(Feature[P]):
+    """A feature that is BM25 of a weighted query."""
+
+    @abstractmethod
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]]:
+        """For each of `pools`, a field's name and the query in its terms."""
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        return [pool.bm25([query])[0] for pool, query in zip(pools, self.bm25_queries(pools), strict=True)]
 
 
 class PoolFeature(Feature[P]):

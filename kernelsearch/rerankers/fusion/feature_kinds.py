@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models, registry
+from kernelsearch.kernels.ranking_models import BM25Query
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
 from kernelsearch.rerankers.fusion.feature import F, FeatureContext, FieldFeature, FieldSettings, Floats, PoolFeature
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
@@ -60,13 +62,20 @@ class KernelFeature(FieldFeature[F]):
         super().__init__(settings, context)
         self.kernel_name = kernel_name
 
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
+        settings = self.settings
+        if self.absent or not isinstance(settings, BM25FeatureSettings):
+            return None
+        queries = [(pool.field(settings.field).term_ids(pool.query.terms), pool.query.weights) for pool in pools]
+        return [(settings.field, BM25Query(terms, weights, settings.k1, settings.b)) for terms, weights in queries]
+
     def field_values(self, pool: Pool, field: CandidateField) -> Floats:
         settings, query = self.settings, pool.query
         # Kernels that need the query's terms alone have a path that doesn't read whole documents.
         terms = field.term_ids(query.terms)
         if isinstance(settings, BM25FeatureSettings):
             scores = ranking_models.bm25_scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b)
-            return np.asarray(scores, dtype=np.float64)
+            return scores.astype(np.float64)
         if isinstance(settings, DirichletFeatureSettings):
             return ranking_models.dirichlet_scores(field, terms, query.weights, field.rows, mu=settings.mu)
         if isinstance(settings, JelinekMercerFeatureSettings):
@@ -137,6 +146,21 @@ class MethodFeature(PoolFeature[Settings]):
         super().__init__(settings, context)
         self.reranker: Reranker[Any] = method.make(context.index, **settings.to_dict())
         self.reranker_context = Context(context.model, threads=context.threads)
+
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
+        model, out = self.context.model, []
+        if not isinstance(model, BM25Model):
+            return None
+        for pool in pools:
+            try:
+                query = self.reranker.scoring_query(pool.query, pool.candidates, self.reranker_context)
+            except CannotAct:
+                query = Query(pool.query.text, (), ())  # scores 0
+            if query is None:
+                return None
+            terms = self.index.forward.term_ids(query.terms)
+            out.append(("contents", BM25Query(terms, query.weights, model.k1, model.b)))
+        return out
 
     def pool_values(self, pool: Pool) -> Floats:
         try:

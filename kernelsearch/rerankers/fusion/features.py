@@ -31,7 +31,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.ranking_models import first_stage_scores
+from kernelsearch.kernels.ranking_models import BM25Query, first_stage_scores
 from kernelsearch.kernels.registry import plugins as kernel_plugins
 from kernelsearch.learning.ranking.lists import Lists, normalise_features, zscores
 from kernelsearch.lucene.models import BM25Model, Model
@@ -91,6 +91,9 @@ class ReorderedFeature(Feature[P]):
             back[order] = values
             out.append(back)
         return out
+
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
+        return self.feature.bm25_queries([self.ranked(pool)[0] for pool in pools])  # scores don't depend on the order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,9 +354,19 @@ class Features:
         return [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
 
     def _tables(self, pools: Sequence[Pool]) -> list[Floats]:
-        columns = [feature.values(pools) for feature in self.features]
-        # A feature is contiguous in memory: normalising and adding up features takes a third of the time.
-        return [np.array([column[number] for column in columns]).T for number in range(len(pools))]
+        queries: list[list[tuple[str, BM25Query]]] = []
+        values: list[list[Floats] | None] = []  # None: one of the queries, in their order
+        for feature in self.features:
+            asked = feature.bm25_queries(pools)
+            values.append(feature.values(pools) if asked is None else None)
+            queries += [] if asked is None else [asked]
+        tables = []
+        for number, pool in enumerate(pools):
+            matches = iter(pool.bm25([asked[number] for asked in queries]))
+            columns = [next(matches) if column is None else column[number] for column in values]
+            # A feature is contiguous in memory: normalising and adding up features takes a third of the time.
+            tables.append(np.array(columns).T)
+        return tables
 
 
 def best_ranks(docs: NDArray[np.int32], lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:

@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import ranking_models, relevance
+from kernelsearch.kernels import relevance
 from kernelsearch.kernels.feedback import FeedbackQuery
-from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
+from kernelsearch.kernels.ranking_models import (
+    POSTERIOR_DOCUMENTS,
+    POSTERIOR_SHARPNESS,
+    BM25Query,
+    bm25_search,
+    posterior_weights,
+)
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
-    Feature,
+    BM25Feature,
     FeatureContext,
     FieldFeature,
     FieldSettings,
@@ -61,7 +67,7 @@ class RocchioSettings(FeedbackSettings):
 E = TypeVar("E", bound=FeedbackSettings)
 
 
-class FeedbackFeature(Feature[E]):
+class FeedbackFeature(BM25Feature[E]):
     """BM25 of the query as a feedback method of Anserini's expands it from the first stage's best documents."""
 
     retrieves = True
@@ -85,19 +91,18 @@ class FeedbackFeature(Feature[E]):
             self._cache.last = queries, expansions
         return expansions
 
-    def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        out = []
-        for pool, expansion in zip(pools, self.expansions([pool.query for pool in pools]), strict=True):
-            field = pool.field("contents")
-            scores = ranking_models.bm25_scores(
-                field, expansion.terms, expansion.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b
-            )
-            out.append(scores.astype(np.float64))
-        return out
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]]:
+        return [("contents", query) for query in self._weighted(self.expansions([pool.query for pool in pools]))]
+
+    def _weighted(self, expansions: Sequence[FeedbackQuery]) -> list[BM25Query]:
+        return [BM25Query(expansion.terms, expansion.weights, self.bm25.k1, self.bm25.b) for expansion in expansions]
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        expansions = zip(queries, self.expansions(list(queries)), strict=True)
-        expanded = [expansion.to_query(self.index.forward, query) for query, expansion in expansions]
+        expansions = self.expansions(list(queries))
+        forward = self.index.forward
+        if (postings := forward.by_term) is not None:
+            return [bm25_search(forward, postings, query, depth).docs for query in self._weighted(expansions)]
+        expanded = [made.to_query(forward, query) for query, made in zip(queries, expansions, strict=True)]
         lists = self.index.lucene.search(expanded, depth, model=self.bm25, threads=self.context.threads)
         return [ranked.docs for ranked in lists]
 
@@ -138,7 +143,7 @@ class RelevanceModelSettings(FeedbackSettings):
 WeightedTerms = tuple[NDArray[np.int64], Floats]
 
 
-class RelevanceModel(Feature[RelevanceModelSettings]):
+class RelevanceModel(BM25Feature[RelevanceModelSettings]):
     """BM25 of the query expanded by a relevance model whose documents are weighted by their posterior.
 
     `ranking_models.posterior_weights` gives p(d|q) from the first stage's own scores: how far a query is expanded beyond its
@@ -186,19 +191,21 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
         parts = [share * own_weights / max(own_weights.sum(), 1e-12), (1 - share) * words.p / max(words.p.sum(), 1e-12)]
         return terms, np.bincount(columns, weights=np.concatenate(parts), minlength=len(terms)).astype(np.float64)
 
-    def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        chosen, out = self.settings, []
+    def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]]:
         expansions = self.expansions([pool.query for pool in pools], [pool.candidates for pool in pools])
-        for pool, (terms, weights) in zip(pools, expansions, strict=True):
-            field = pool.field("contents")
-            scores = ranking_models.bm25_scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
-            out.append(scores.astype(np.float64))
-        return out
+        return [("contents", query) for query in self._weighted(expansions)]
+
+    def _weighted(self, expansions: Sequence[WeightedTerms]) -> list[BM25Query]:
+        return [BM25Query(terms, weights, self.settings.k1, self.settings.b) for terms, weights in expansions]
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        expansions = self.expansions(queries, lists)
+        forward = self.index.forward
+        if (postings := forward.by_term) is not None:
+            return [bm25_search(forward, postings, query, depth).docs for query in self._weighted(expansions)]
         expanded = [
-            Query(query.text, tuple(self.index.forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
-            for query, (terms, weights) in zip(queries, self.expansions(queries, lists), strict=True)
+            Query(query.text, tuple(forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
+            for query, (terms, weights) in zip(queries, expansions, strict=True)
         ]
         model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
         return [ranked.docs for ranked in self.index.lucene.search(expanded, depth, model=model, threads=threads)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.forward.selection import Occurrences
+from kernelsearch.kernels.ranking_models import BM25Query, bm25_table
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import OpenedIndex
 
@@ -106,3 +107,17 @@ class Pool:
         if name not in self._fields:
             self._fields[name] = CandidateField(self.index.field(name), self.candidates.docs)
         return self._fields[name]
+
+    def bm25(self, queries: Sequence[tuple[str, BM25Query]]) -> list[NDArray[np.float64]]:
+        """BM25 of the candidates for each pair of a field's name and a query in its terms, each of shape (candidates,).
+
+        Queries of one field are scored together, because most of the time goes into reading postings.
+        """
+        out: list[NDArray[np.float64]] = [np.zeros(0)] * len(queries)
+        for name in {name: None for name, _ in queries}:
+            numbers = [number for number, (other, _) in enumerate(queries) if other == name]
+            field = self.field(name)
+            table = bm25_table(field, [queries[number][1] for number in numbers], field.rows).astype(np.float64)
+            for number, scores in zip(numbers, table, strict=True):
+                out[number] = scores
+        return out

@@ -70,6 +70,10 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
             return self.read_queries[query.qid]
         return self.expander.expand(query, candidates, context.model, single_terms).mixed(self.alpha)
 
+    def scoring_query(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Query:
+        """As `expanded`."""
+        return self.expanded(query, candidates, context)
+
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The candidates' scores for the expanded query, equal to those of a second search."""
         return self._scores(self.expanded(query, candidates, context), candidates.docs, context)

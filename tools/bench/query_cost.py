@@ -117,7 +117,10 @@ def make_systems(index: Index, hits: int) -> dict[str, System]:
 
 
 def whole_recipe(index: Index, hits: int) -> System:
-    """Ranks the candidates of fusion's default sources by the sum of all features of its default recipe, z-scored."""
+    """Ranks the candidates of fusion's default sources by the sum of all features of its default recipe, z-scored.
+
+    Each source brings `hits` documents of `index` per query.
+    """
     wanted = (*parse_recipe(RECIPE), *auto_weights(index, None))
     offered = available(tuple(dict.fromkeys(wanted)), index, "fusion")
     features = Features(index, tuple(dict.fromkeys(offered.values())), sources=parse_recipe(SOURCES))

@@ -109,8 +109,9 @@ int kernelsearch_match_level(
             shares[p] = 1.0 / inner_product(mass + low, window + (low - p * step + half), high - low);
         }
         if (bounded) {
-            const Text tokens = {.slot_of = slot_of, .relevant = relevant, .relevant_before = relevant_before, .mass = mass, .window = window, .shares = shares,
-                                 .length = length, .relevant_count = relevant_count, .columns = filled, .half = half, .step = step};
+            const Text tokens = {.slot_of = slot_of, .relevant = relevant, .relevant_before = relevant_before, .mass = mass,
+                                 .window = window, .shares = shares, .length = length, .relevant_count = relevant_count,
+                                 .columns = filled, .half = half, .step = step};
             out[d] = best_window(&bounds, &level, &tokens, weights, empty);
             continue;
         }
@@ -173,7 +174,7 @@ int kernelsearch_match_level(
 end:
     level_free(&level);
     bounds_free(&bounds);
-    free(slot_of); free(relevant); free(relevant_before); free(mass); free(similarity); free(empty); free(running); free(known); free(computed);
-    free(shares);
+    free(slot_of); free(relevant); free(relevant_before); free(mass); free(similarity); free(empty); free(running); free(known);
+    free(computed); free(shares);
     return status;
 }

@@ -354,16 +354,13 @@ class Features:
         return [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
 
     def _tables(self, pools: Sequence[Pool]) -> list[Floats]:
-        queries: list[list[tuple[str, BM25Query]]] = []
-        values: list[list[Floats] | None] = []  # None: one of the queries, in their order
-        for feature in self.features:
-            asked = feature.bm25_queries(pools)
-            values.append(feature.values(pools) if asked is None else None)
-            queries += [] if asked is None else [asked]
+        bm25 = {place: queries for place, feature in enumerate(self.features) if (queries := feature.bm25_queries(pools))}
+        others = {place: feature.values(pools) for place, feature in enumerate(self.features) if place not in bm25}
         tables = []
         for number, pool in enumerate(pools):
-            matches = iter(pool.bm25([asked[number] for asked in queries]))
-            columns = [next(matches) if column is None else column[number] for column in values]
+            together = pool.bm25([queries[number] for queries in bm25.values()])
+            values = dict(zip(bm25, together, strict=True)) | {place: column[number] for place, column in others.items()}
+            columns = [values[place] for place in range(len(self.features))]
             # A feature is contiguous in memory: normalising and adding up features takes a third of the time.
             tables.append(np.array(columns).T)
         return tables

@@ -11,6 +11,8 @@ from kernelsearch.kernels import relevance
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.fusion import recipes
 from kernelsearch.rerankers.fusion.evidence import DenseFeature
 from kernelsearch.rerankers.fusion.feature import FeatureContext
@@ -302,3 +304,30 @@ def test_a_candidate_without_a_vector_gets_what_its_score_lets_expect(products, 
     """The value at its first-stage score of the line through the others; by hand."""
     pool = Pool(None, None, Candidates(np.arange(len(first), dtype=np.int32), np.array(first)))
     assert DenseFeature._known_or_expected(np.array(products), pool) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model", [BM25Model(), BM25Model(2.0, 0.1), DirichletModel()])
+@pytest.mark.parametrize("name", ["pert", "klsa", "mslm"])
+def test_a_method_as_a_feature_has_the_methods_scores(demo_index, asked, name, model):
+    """In a table with other features, under any first stage."""
+    queries, lists = asked
+    reranker = registry.method(name).make(demo_index)
+    tables = Features(demo_index, ["bm25:k1=2,b=0.75", name], model=model).tables(queries[:2], lists[:2])
+    for query, listed, table in zip(queries, lists, tables, strict=False):
+        expected = reranker.score(query, listed, Context(model))
+        assert np.ptp(expected) > 0
+        np.testing.assert_array_equal(table[:, 1], expected.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["pert", "klsa"])
+def test_a_method_that_cannot_act_scores_0(demo_index, asked, name, monkeypatch):
+    (query, *_), (listed, *_) = asked
+
+    def refuse(*_):
+        raise CannotAct("nothing to do")
+
+    features = Features(demo_index, ["first", name])
+    for attribute in ("score", "expanded"):
+        monkeypatch.setattr(features.features[1].reranker, attribute, refuse, raising=False)
+    (table,) = features.tables([query], [listed])
+    assert not table[:, 1].any() and table[:, 0].all()

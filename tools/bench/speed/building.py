@@ -27,13 +27,13 @@ def run(bench: Bench, collections: list[Collection]) -> None:
     """Measures `collections` into `bench`; indexing and the basis are repeated on the first, smallest one only."""
     for collection in collections:
         smallest = collection is collections[0]
-        _indexing(bench, collection, once=not smallest)
+        _indexing(bench, collection)
         _export(bench, collection)
         _basis(bench, collection, once=not smallest)
     _first_result(bench, collections[0])
 
 
-def _indexing(bench: Bench, collection: Collection, once: bool) -> None:
+def _indexing(bench: Bench, collection: Collection) -> None:
     target = collection.folder / "built"
 
     def fresh(build: Callable[[Path, Path], None]) -> Work:
@@ -47,7 +47,6 @@ def _indexing(bench: Bench, collection: Collection, once: bool) -> None:
         *("index, with forward index", "Anserini's IndexCollection, without", collection.documents),
         *(cpu_time(fresh(build_index)), cpu_time(fresh(build_with_anserini))),
         warm_up=1,  # the first build records the classes of its archive
-        once=once,
     )
     shutil.rmtree(target, ignore_errors=True)
 

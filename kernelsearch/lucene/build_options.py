@@ -12,12 +12,12 @@ from pathlib import Path
 SMALL = 24 << 20
 #: The compiler C1 alone, without the counters that C2 needs.
 QUICK = ("-XX:TieredStopAtLevel=1",)
-#: C2 compiles what is called and repeated most: four to thirteen times as often as by default.
+#: C2 compiles what is called and repeated most: ten to thirty times as often as by default.
 SELECTIVE = (
-    "-XX:Tier4InvocationThreshold=20000",
-    "-XX:Tier4MinInvocationThreshold=5000",
-    "-XX:Tier4CompileThreshold=50000",
-    "-XX:Tier4BackEdgeThreshold=200000",
+    "-XX:Tier4InvocationThreshold=60000",
+    "-XX:Tier4MinInvocationThreshold=20000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=600000",
 )
 #: Where Linux says whether a process may ask for huge pages.
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")

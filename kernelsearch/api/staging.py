@@ -112,7 +112,9 @@ def stage_documents(
             count += 1
             titles = titles or bool(document.get("title"))
             apart += not contains_title(document["contents"], document.get("title") or "")
-            names.update(dict.fromkeys(name for name in document if not _is_contents(document, name)))
+            for name in document:
+                if name not in names and not _is_contents(document, name):
+                    names[name] = None
             bar.update()
     keys.frombytes(_hashes(docids).tobytes())
     _refuse_duplicates(read, keys)

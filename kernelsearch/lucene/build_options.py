@@ -12,12 +12,14 @@ from pathlib import Path
 SMALL = 24 << 20
 #: The compiler C1 alone, without the counters that C2 needs.
 QUICK = ("-XX:TieredStopAtLevel=1",)
-#: C2 compiles what is called and repeated most: ten to thirty times as often as by default.
+#: C2 compiles what is called and repeated most: ten to thirty times as often as by default. It inlines less into each method.
 SELECTIVE = (
     "-XX:Tier4InvocationThreshold=60000",
     "-XX:Tier4MinInvocationThreshold=20000",
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=600000",
+    "-XX:MaxInlineLevel=9",
+    "-XX:FreqInlineSize=200",
 )
 #: Where Linux says whether a process may ask for huge pages.
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")

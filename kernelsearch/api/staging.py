@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.forward.index import hashes
 from kernelsearch.trec.documents import contains_title
 from kernelsearch.trec.formats import TEXT_NAMES
 from kernelsearch.trec.languages import LanguageGuess
@@ -38,8 +36,6 @@ MAX_DOCID = 32_766
 SMALL = 50_000
 #: Documents from which the language of a collection is guessed.
 GUESSED = 200
-#: Docids whose hashes are computed together, which takes less time per docid.
-HASHED_AT_ONCE = 1000
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +77,8 @@ def stage_documents(
     Numbers that JSON doesn't have (NaN, Infinity) are written as null, with one message about all of them. Raises InputError
     for text that is not valid Unicode, for a docid that appears twice and for what Anserini can't read (`make_readable`).
     """
-    count, titles, apart, nulls, keys = 0, False, 0, 0, array("Q")
+    count, titles, apart, nulls, hashes = 0, False, 0, 0, array("q")
     names: dict[str, None] = {}
-    docids: list[str] = []  # whose hashes are not computed yet
     guess = LanguageGuess()
     most = 1 if whole else threads or os.cpu_count() or 1
     with ExitStack() as stack:
@@ -105,19 +100,16 @@ def stage_documents(
                 raise InputError(f"{place}: {problem}") from None
             if count < GUESSED:
                 guess.add(document["contents"])
-            docids.append(document["id"])
-            if len(docids) == HASHED_AT_ONCE:
-                keys.frombytes(_hashes(docids).tobytes())
-                docids.clear()
+            hashes.append(hash(document["id"]))
             count += 1
-            titles = titles or bool(document.get("title"))
-            apart += not contains_title(document["contents"], document.get("title") or "")
+            if title := document.get("title"):
+                titles = True
+                apart += not contains_title(document["contents"], title)
             for name in document:
                 if name not in names and not _is_contents(document, name):
                     names[name] = None
             bar.update()
-    keys.frombytes(_hashes(docids).tobytes())
-    _refuse_duplicates(read, keys)
+    _refuse_duplicates(read, hashes)
     if nulls:
         logger.warning("%d numbers that JSON doesn't have (NaN, Infinity) are stored as null", nulls)
     for file in folder.glob("*.jsonl"):
@@ -213,20 +205,16 @@ def _file_name(number: int) -> str:
     return f"{number:03d}.jsonl"
 
 
-def _hashes(docids: Sequence[str]) -> NDArray[np.uint64]:
-    return hashes([docid.encode("utf-8") for docid in docids]).astype(np.uint64)
-
-
-def _refuse_duplicates(read: Reader, keys: array[int]) -> None:
+def _refuse_duplicates(read: Reader, hashes: array[int]) -> None:
     """Raises InputError for the first docid that appears twice; only where two hashes are equal are documents read again."""
-    values, counts = np.unique(np.frombuffer(keys, dtype=np.uint64), return_counts=True)
+    values, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
     repeated = set(values[counts > 1].tolist())
     if not repeated:
         return
     places: dict[str, str] = {}
     for place, document in read():
         docid = document["id"]
-        if int(_hashes([docid])[0]) in repeated:
+        if hash(docid) in repeated:
             if docid in places:
                 raise InputError(f"{place}: document id {docid!r} appears twice (first at {places[docid]})")
             places[docid] = place

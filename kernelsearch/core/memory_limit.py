@@ -49,7 +49,7 @@ class MemoryLimit:
 
     @property
     def export_block(self) -> int:
-        """Bytes per block of the forward index while it is exported: a block is in Java's and in Python's memory at once."""
+        """Bytes per block of the forward index while it is exported, of which memory holds up to twice as many."""
         return min(1 << 28, self.free // 8)
 
     @property

@@ -105,6 +105,7 @@ def _write_rows(
             indices.write(ids)
             frequencies.write(counts)
             places.write(where)
+            del ids, counts, where  # their memory is Java's: one block at a time
             progress(end - start)
 
 

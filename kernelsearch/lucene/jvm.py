@@ -332,11 +332,20 @@ def path_of(path: str | Path) -> str:
 
 def copy_array(buffer: Any, dtype: DTypeLike) -> NDArray[Any]:
     """Returns a copy of the content of `buffer`, a direct ByteBuffer (Java), as a one-dimensional array of `dtype`."""
+    return share_array(buffer, dtype).copy()
+
+
+def share_array(buffer: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Returns the memory of `buffer`, a direct ByteBuffer (Java), as a one-dimensional array of `dtype`.
+
+    For large buffers, and for a short time: Java limits the memory of all buffers, and frees it when it needs more.
+    """
     size = buffer.limit()
     if size == 0:
         return np.empty(0, dtype)
-    # Copied, because Java may free the buffer's memory at any time.
-    return np.frombuffer((ctypes.c_char * size).from_address(buffer.address), dtype=dtype).copy()
+    memory = (ctypes.c_char * size).from_address(buffer.address)
+    memory.owner = buffer  # Java may free the memory at any time after the last reference to the buffer
+    return np.frombuffer(memory, dtype=dtype)
 
 
 class _Buffer:

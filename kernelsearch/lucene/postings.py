@@ -43,7 +43,7 @@ class LucenePostings:
         buffers = self._bridge.scan(self._reader, self._field, keep, positions)
         kinds = (np.uint8, np.int32, np.int32, np.int64, np.int32, np.int32, np.uint8, np.bool_)
         if keep:
-            terms, frequencies, places = (jvm.copy_array(buffer, np.int32) for buffer in buffers[len(kinds) :])
+            terms, frequencies, places = (jvm.share_array(buffer, np.int32) for buffer in buffers[len(kinds) :])
             self._cached = terms, frequencies, places
         return Scan(*(jvm.copy_array(buffer, kind) for buffer, kind in zip(buffers, kinds, strict=False)))
 
@@ -53,7 +53,7 @@ class LucenePostings:
             return _slice(self._cached, scan, start, end, positions)
         distinct, tokens = scan.distinct[start:end].tobytes(), scan.lengths[start:end].tobytes()
         terms, frequencies, places = (
-            jvm.copy_array(buffer, np.int32)
+            jvm.share_array(buffer, np.int32)
             for buffer in self._bridge.rows(self._reader, self._field, start, end, distinct, tokens, positions)
         )
         return terms, frequencies, places

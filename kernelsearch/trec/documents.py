@@ -46,6 +46,8 @@ _READERS: dict[str, Callable[[Path, str], Records]] = {
     "html": read_html,
     "pdf": read_pdf,
 }
+#: Keys of a record that `make_document` doesn't copy as they are.
+_USED = frozenset((*ID_NAMES, "contents", "title"))
 #: (place of the document, such as file and line; document)
 Located = tuple[str, dict[str, Any]]
 
@@ -126,24 +128,33 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
             f"documents{envelope}"
         )
     docid = check_id(id_text(docid, place), "document", place)
-    where = f"{place}: document {short(docid)}"
-    title = text_of(record.get("title"), "title", where)
+    title = _text(record.get("title"), "title", place, docid)
     if "contents" in record:
-        contents = text_of(record["contents"], "contents", where)
+        contents = _text(record["contents"], "contents", place, docid)
         join = join_titles and not contains_title(contents, title)
     else:
         key = next((key for key in TEXT_NAMES if key in record), None)
         if key is None and not title:
             raise InputError(
-                f"{where} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
+                f"{_name(place, docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
                 f"{_keys(record)}); --columns contents=NAME names another key"
             )
         # As BEIR and Anserini do it: always joined.
-        contents, join = text_of(record[key], key, where) if key is not None else "", join_titles and bool(title)
+        contents, join = _text(record[key], key, place, docid) if key is not None else "", join_titles and bool(title)
     if join:
         contents = f"{title}\n{contents}"
-    rest = {key: value for key, value in record.items() if key not in (*ID_NAMES, "contents", "title")}
+    rest = {key: value for key, value in record.items() if key not in _USED}
     return {"id": docid, "contents": contents, **({"title": title} if "title" in record else {}), **rest}
+
+
+def _text(value: object, key: str, place: str, docid: str) -> str:
+    """As `text_of`, for a value of the document `docid`; the message's beginning is made only where there is a message."""
+    return value if isinstance(value, str) else text_of(value, key, _name(place, docid))
+
+
+def _name(place: str, docid: str) -> str:
+    """The beginning of a message about a document."""
+    return f"{place}: document {short(docid)}"
 
 
 def _keys(record: Mapping[str, Any]) -> str:
@@ -153,6 +164,8 @@ def _keys(record: Mapping[str, Any]) -> str:
 
 def id_text(value: object, place: str) -> str:
     """The document id `value`, a text or a number of any type, as text; InputError, which begins with `place`, for others."""
+    if isinstance(value, str):
+        return value.strip()
     if hasattr(value, "tolist"):  # a number of numpy
         value = value.tolist()
     if not isinstance(value, str | int | float) or isinstance(value, bool):

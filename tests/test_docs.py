@@ -429,9 +429,46 @@ OPTION_PAGES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in registry.names() if registry.method(name).reranker.startswith("kernelsearch.")]
-)
+OWN_METHODS = [name for name in registry.names() if registry.method(name).reranker.startswith("kernelsearch.")]
+
+
+def option_tables(page: str) -> Iterator[tuple[str, str, str]]:
+    """(head of the first column, first cell, default) of the rows of a page's tables with a column of defaults."""
+    for table in re.findall(r"(?:^\|.*\n)+", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE):
+        head, _, *rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()]
+        if "default" in head:
+            yield from ((head[0], row[0], row[head.index("default")]) for row in rows)
+
+
+def documented_defaults(name: str) -> Iterator[tuple[str, str]]:
+    """(option, default as text) of a method from the tables of its pages."""
+    for page in OPTION_PAGES.get(name, (name,)):
+        for head, cell, default in option_tables(page):
+            spans = [span.split()[0] for span in re.findall(r"`([^`]+)`", cell)]
+            if f"--{name}." not in head:
+                spans = [span.removeprefix(f"--{name}.") for span in spans if span.startswith(f"--{name}.")]
+            values = default.split(", ")
+            if len(values) != len(spans):
+                values = [re.split(r"[;,] ", default)[0]] * len(spans)
+            yield from ((span, value.strip("`")) for span, value in zip(spans, values, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in OWN_METHODS if list(documented_defaults(name))])
+def test_defaults_of_options_are_those_of_the_page(name):
+    """Numbers, words, on and off. Anything may be said of a default of None, which stands for a choice by the method."""
+    words = {"on": True, "off": False}
+    method = registry.method(name)
+    for option, text in documented_defaults(name):
+        declared = [one.default for one in (*method.options, *method.fit_options) if one.name == option]
+        assert declared, f"--{name}.{option} is no option"
+        for default in declared:
+            if default is None or option == "features":  # a number of features, not their names
+                continue
+            said = float(text) if re.fullmatch(r"\d*\.?\d+", text) else words.get(text, text)
+            assert (said or False) == (default[0] if isinstance(default, tuple) else default), f"--{name}.{option}"
+
+
+@pytest.mark.parametrize("name", OWN_METHODS)
 def test_every_option_of_a_method_is_on_its_page(name):
     """In a span of code: `--klsa.z`, or `z` in a table whose head has `--klsa.`."""
     texts = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in OPTION_PAGES.get(name, (name,))]

@@ -40,6 +40,13 @@ def test_words_are_found_at_separators_and_by_segmentation(programs):
     assert parts_of(programs, file) == set()
 
 
+@pytest.mark.parametrize(("documents", "parts"), [(3, {"open", "workflow"}), (2, {"open", "work", "flow"})])
+def test_a_piece_that_three_documents_have_is_a_word(tmp_path, documents, parts):
+    texts = [*["open work and flow"] * 5, *["a workflow"] * documents, "open_workflow(now)"]
+    index = kernelsearch.build(tmp_path / "i", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
+    assert parts_of(index, "open_workflow") == parts
+
+
 def test_the_share_of_joined_words_counts_tokens(programs):
     tokens = [token for text in programs.lucene.analyze([document["contents"] for document in PROGRAMS]) for token in text]
     joined = [token for token in tokens if "_" in token or "." in token]

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.ranking.boosting_on_dask import part_ends
-from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList, preferred
+from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList, preferred, standard_error
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalise_features
@@ -594,3 +594,9 @@ def test_a_query_is_a_list_of_its_own_for_trees():
         X, y, np.repeat(np.arange(20), 6)
     )
     assert mean_average_precision(learner.predict(X), y, Lists.of(np.repeat(np.arange(20), 6))) > 0.95
+
+
+@pytest.mark.parametrize(("differences", "error"), [([5.0], 0.0), ([0.0, 2.0], 1.0), ([1.0, 2.0, 3.0], 3**-0.5)])
+def test_the_standard_error_of_a_mean(differences, error):
+    """By hand: the deviations are 0 (unknown), √2 and 1."""
+    assert standard_error(np.array(differences)) == pytest.approx(error)

@@ -256,6 +256,20 @@ def test_defaults_of_features_are_those_of_anserini():
                 parse(f"{name}:b={wrong}")
 
 
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "rm:terms=40,docs=20,sharpness=5,weight=0.5",
+        "posterior:docs=20,sharpness=5",
+        "top:docs=5,sharpness=0,field=contents",
+        "votes:power=2,fade=0",
+    ],
+)
+def test_defaults_of_features_of_auto_and_fusion(feature):
+    """`auto` uses some of them, and docs/reproductions/auto.md chose them: a change has to be measured there."""
+    assert parse(feature).settings == parse(feature.partition(":")[0]).settings
+
+
 def test_weights_of_auto(demo_index):
     """As docs/reproductions/auto.md and vectors.md chose them: a change has to be measured there."""
     assert recipes.auto_weights(demo_index, None) == recipes.READING_WEIGHTS

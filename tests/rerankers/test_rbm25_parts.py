@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Tally
-from kernelsearch.clicks.store import Shown
+from kernelsearch.clicks.store import ClickLog, Shown
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.neighbours.sparse import LISTS
@@ -19,7 +20,7 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.rbm25.evidence import click_evidence, examined
 from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _ranks
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, Weights, validate
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, validate
 from tests.conftest import build_texts
 
 TEXTS = {
@@ -82,6 +83,29 @@ def cosines(index):
     vectors = counts * np.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors @ vectors.T
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_nearest_queries_by_clicks_have_the_highest_correlations(index, tmp_path, seed):
+    """Of the queries with a clicked document in common, by numpy's correlation over all documents of the log."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 6, (30, len(TEXTS))) * (rng.random((30, len(TEXTS))) < 0.35)
+    records = [
+        Impression(f"query {query}", (f"d{doc}",), (1,), (True,))
+        for query, doc in zip(*np.nonzero(counts), strict=True)
+        for _ in range(counts[query, doc])
+    ]
+    import_records(records, tmp_path / "c.db")
+    similar = SimilarQueries(index, ClickLog(tmp_path / "c.db"))
+    columns = [list(TEXTS).index(docid) for docid in index.forward.docids.take(similar.rows[1:])]  # of the log's documents
+    own = np.zeros(len(TEXTS))
+    own[rng.permutation(len(TEXTS))[:3]] = [1, 4, 9]
+    places = rng.permutation(np.flatnonzero(own[columns]))  # in no order
+    clicked = sparse.csr_matrix((own[columns][places], places, [0, 3]), shape=(1, len(TEXTS)))
+    common = [query for query in range(30) if (counts[query] * own).any()]
+    correlations = {query: np.corrcoef(own, counts[query])[0, 1] for query in common}
+    best = sorted(correlations, key=lambda query: -correlations[query])[:6]
+    assert similar._by_clicks(clicked, 6).tolist() == similar.log.query_ids([f"query {query}" for query in best]).tolist()
 
 
 @pytest.mark.parametrize("form", ["auto", "prior", "paper"])

@@ -12,7 +12,7 @@ from kernelsearch.lucene import jvm
 
 #: Largest size in bytes of rows that an export reads in one pass; larger ones are read in a pass per block.
 AT_ONCE = 1 << 27
-#: Java's heap holds the rows twice while `scan` keeps them; at most a quarter of it may be taken.
+#: Java holds the rows twice while `scan` keeps them, in its heap and in buffers: at most a quarter of the heap's size.
 HEAP_SHARE = 8
 
 Rows = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]

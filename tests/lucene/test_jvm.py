@@ -77,7 +77,8 @@ autoclass("java.lang.System").gc()
 others = [jvm.share_array(bridge.buffer(values.nbytes), np.int32) for _ in range(5)]
 print((part == values[10:]).all())
 """
-    done = python("from kernelsearch.lucene import jvm; jvm.bridge()\n" + code, KERNELSEARCH_JAVA_OPTIONS="-Xmx64m -XX:ErrorFile=/dev/null")
+    start = "from kernelsearch.lucene import jvm; jvm.bridge()\n"
+    done = python(start + code, KERNELSEARCH_JAVA_OPTIONS="-Xmx64m -XX:ErrorFile=/dev/null")
     assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr
 
 

@@ -456,16 +456,16 @@ def documented_defaults(name: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("name", [name for name in OWN_METHODS if list(documented_defaults(name))])
 def test_defaults_of_options_are_those_of_the_page(name):
     """Numbers, words, on and off. Anything may be said of a default of None, which stands for a choice by the method."""
-    words = {"on": True, "off": False}
+    words = {"on": True, "off": False, "": False}
     method = registry.method(name)
     for option, text in documented_defaults(name):
-        declared = [one.default for one in (*method.options, *method.fit_options) if one.name == option]
+        declared = [entry.default for entry in (*method.options, *method.fit_options) if entry.name == option]
         assert declared, f"--{name}.{option} is no option"
+        documented = float(text) if re.fullmatch(r"\d*\.?\d+", text) else words.get(text, text)
         for default in declared:
             if default is None or option == "features":  # a number of features, not their names
                 continue
-            said = float(text) if re.fullmatch(r"\d*\.?\d+", text) else words.get(text, text)
-            assert (said or False) == (default[0] if isinstance(default, tuple) else default), f"--{name}.{option}"
+            assert default == ((documented,) if isinstance(default, tuple) else documented), f"--{name}.{option}"
 
 
 @pytest.mark.parametrize("name", OWN_METHODS)

@@ -136,7 +136,7 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
         key = next((key for key in TEXT_NAMES if key in record), None)
         if key is None and not title:
             raise InputError(
-                f"{_name(place, docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
+                f"{_document_place(place, docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
                 f"{_keys(record)}); --columns contents=NAME names another key"
             )
         # As BEIR and Anserini do it: always joined.
@@ -149,11 +149,11 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
 
 def _text(value: object, key: str, place: str, docid: str) -> str:
     """As `text_of`, for a value of the document `docid`; the message's beginning is made only where there is a message."""
-    return value if isinstance(value, str) else text_of(value, key, _name(place, docid))
+    return value if isinstance(value, str) else text_of(value, key, _document_place(place, docid))
 
 
-def _name(place: str, docid: str) -> str:
-    """The beginning of a message about a document."""
+def _document_place(place: str, docid: str) -> str:
+    """The beginning of a message about the document `docid`."""
     return f"{place}: document {short(docid)}"
 
 

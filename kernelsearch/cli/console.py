@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
@@ -36,16 +36,17 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose help begins with what the command does and examples, and which prints errors as one line.
 
     `--help` fits a screen. It describes the options that most calls need, `common`, by default all but those of groups; `--help
-    PART` describes a group of options, such as those of a method, and `--help-all` everything. The epilog has examples below a
-    line `examples:`, up to an empty line; help prints them and what follows them as written.
+    PART` describes a group of options, such as those of a method, and `--help-all` everything. It leaves out the methods
+    in `apart`, which `--help papers` lists. The epilog has examples below a line `examples:`, up to an empty line; help prints
+    them and what follows them as written.
     """
 
-    def __init__(self, *args: Any, common: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, common: Sequence[str] = (), apart: Collection[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         kwargs["add_help"] = False
         super().__init__(*args, **kwargs)
-        self.common = tuple(common)
+        self.common, self.apart = tuple(common), apart
         text = "show the options that most calls need, or those of PART"
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
         text = "show all options"
@@ -84,22 +85,34 @@ class Parser(argparse.ArgumentParser):
             formatter.start_section(title)
             formatter.add_arguments(actions)
             formatter.end_section()
-        methods = [(name, group.title) for name, group in self.parts().items() if _METHOD.match(group.title)]
+        methods = {name: group.title for name, group in self.parts().items() if _METHOD.match(group.title)}
         if methods:
-            chosen_by = "methods for --rerank:" if "--rerank" in flags else "methods for requests with rerank=METHOD:"
-            lines = (_wrap(f"  {name:<13} {title.partition(': ')[2]}", indent=16) for name, title in methods)
-            formatter.add_text("\n".join([chosen_by, *lines]))
-        others = [name for name in self.parts() if name not in dict(methods)]
-        parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
+            formatter.add_text(self._format_methods([name for name in methods if name not in self.apart]))
+        others = [name for name in self.parts() if name not in methods]
+        parts = (
+            [f'--help "{name}"' for name in others] + ["--help METHOD"] * bool(methods) + ["--help papers"] * bool(self.apart)
+        )
         if remarks and not methods:
             # Lines of a sentence are joined before they are broken at the terminal's width.
             formatter.add_text(_wrap(re.sub(r"(?<=[^.:\n])\n(?=\S)", " ", remarks)))
         formatter.add_text(_wrap(f"more options: {', '.join(parts)}, --help-all", indent=2))
         return _as_called(formatter.format_help())
 
+    def _format_methods(self, names: Sequence[str]) -> str:
+        """The methods of these names, a line or more for each."""
+        parts, chosen_by = (
+            self.parts(),
+            "--rerank" if "--rerank" in self._option_string_actions else "requests with rerank=METHOD",
+        )
+        lines = (_wrap(f"  {name:<13} {parts[name].title.partition(': ')[2]}", indent=16) for name in names)
+        return "\n".join([f"methods for {chosen_by}:", *lines])
+
     def format_part(self, name: str) -> str:
         """The help text of one group of options; ends the command where there is none of that name."""
         parts = self.parts()
+        if name == "papers" and self.apart:
+            named = self._format_methods([part for part in parts if part in self.apart])
+            return f"{named}\n\n--help METHOD lists the options of one\n"
         if name not in parts:
             self.error(f"--help: no part {name!r}; there are {', '.join(parts)}")
         formatter = self._get_formatter()
@@ -109,8 +122,13 @@ class Parser(argparse.ArgumentParser):
         return _as_called(formatter.format_help())
 
     def format_help(self) -> str:
-        """The help text of all options."""
-        return _as_called(super().format_help())
+        """The help text of all options, without those of the methods in `apart`."""
+        groups, parts = self._action_groups, self.parts()
+        self._action_groups = [group for group in groups if not any(group is parts.get(name) for name in self.apart)]
+        try:
+            return _as_called(super().format_help())
+        finally:
+            self._action_groups = groups
 
     def error(self, message: str) -> NoReturn:
         """Prints `message` as one line on stderr and exits with status 2; an unknown flag is answered with the nearest one."""

@@ -22,6 +22,7 @@ from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Option, Settings
 from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.models import FirstStageSettings
+from kernelsearch.rerankers.registry import paper_names
 from kernelsearch.trec.topics import parse_part
 from kernelsearch.vectors.settings import VectorSettings
 
@@ -156,16 +157,16 @@ def make_parser(
 
     `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
-    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
+    methods, apart = method_options(), paper_names()
+    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common, apart=apart)
     add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")
-    methods = method_options()
     parser.add_argument(
         "--rerank",
         action="append",
         default=[],
         metavar="NAME",
-        help=f"rerank with this method; repeatable ({', '.join(methods)})",
+        help=f"rerank with this method; repeatable ({', '.join(name for name in methods if name not in apart)})",
     )
     add_method_flags(parser, methods)
     return parser

@@ -42,7 +42,13 @@ def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
 
     `description` and `examples` are texts of its help.
     """
-    parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples, common=COMMON)
+    parser = Parser(
+        prog="python -m kernelsearch.train",
+        description=description,
+        epilog=examples,
+        common=COMMON,
+        apart=registry.paper_names(),
+    )
     add_flags(parser, TrainSettings.flags)
     methods = registry.methods()
     parser.add_argument("--rerank", required=True, metavar="NAME", help=METHODS)

@@ -1,9 +1,16 @@
-"""Verbs that are functions in Python, too: `kernelsearch.tune(...)` beside `python -m kernelsearch.tune`."""
+"""Verbs that are functions in Python, too (`kernelsearch.tune(...)`), and those that another package declares."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
+
+from kernelsearch.core.errors import OptionError
+
+#: The group of entry points that verbs are declared in: the verb's name, and its `main` as "module:function".
+GROUP = "kernelsearch.verbs"
 
 
 class CallableModule(ModuleType):
@@ -15,3 +22,22 @@ class CallableModule(ModuleType):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return getattr(self, self.__name__.rpartition(".")[2])(*arguments, **keywords)
+
+
+def declared_verb(name: str) -> Callable[[list[str]], None]:
+    """The `main` of the verb `name` that is declared as an entry point. It is imported when it is called.
+
+    Calling it raises OptionError where the package that declares it is missing.
+    """
+
+    def main(argv: list[str]) -> None:
+        for entry in entry_points(group=GROUP, name=name):
+            try:
+                run = entry.load()
+            except ModuleNotFoundError as problem:
+                raise OptionError(f"{name}: {entry.value} is not installed ({problem})") from None
+            run(argv)
+            return
+        raise OptionError(f"{name}: no installed package declares this verb")
+
+    return main

@@ -1,4 +1,4 @@
-"""Learners: of rankings, of kernel weights for classification, and the solvers below them.
+"""Learners of rankings, and the solvers below them.
 
 The estimators can be imported from here, `from kernelsearch.learning import SimTripletSVM`, and follow
 scikit-learn's conventions.
@@ -10,9 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelsearch.learning.mkl.bem_mkl import BemMKL
-    from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
-    from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
     from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
     from kernelsearch.learning.ranking.choose import Best
     from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM
@@ -26,25 +23,19 @@ __all__ = [
     "OKWL",
     "RRF",
     "AsymmetricKernelLearner",
-    "BemMKL",
     "Best",
     "CombMNZ",
     "CombSUM",
     "ExactSimListMKL",
-    "MultiScaleKernel",
     "OnlineSimListMKL",
     "SimListMKL",
     "SimTripletBoost",
     "SimTripletNet",
     "SimTripletSVM",
-    "SimpleMKL",
     "read_letor",
 ]
 
 _MODULES = {
-    "mkl.bem_mkl": ("BemMKL",),
-    "mkl.multiscale_kernel": ("MultiScaleKernel",),
-    "mkl.simple_mkl": ("SimpleMKL",),
     "ranking.asymmetric": ("AsymmetricKernelLearner",),
     "ranking.choose": ("Best",),
     "ranking.fusers": ("RRF", "CombMNZ", "CombSUM"),

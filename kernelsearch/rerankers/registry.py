@@ -1,7 +1,7 @@
 """The reranking methods: how one is declared, and all of them by name.
 
-The methods of kernelsearch are the packages of this folder. An external package declares an entry point in the group
-`kernelsearch.rerankers`:
+The methods of the product are the packages of this folder. `kernelsearch.papers` and external packages declare
+entry points in the group `kernelsearch.rerankers`:
 
     [project.entry-points."kernelsearch.rerankers"]
     mine = "my_package:METHOD"
@@ -129,6 +129,12 @@ def methods() -> dict[str, Method]:
 def names() -> list[str]:
     """The names of all methods."""
     return list(methods())
+
+
+@cache
+def paper_names() -> frozenset[str]:
+    """The names of the methods of `kernelsearch.papers`, which help and lists of methods show apart."""
+    return frozenset(name for name, declared in methods().items() if declared.reranker.startswith("kernelsearch.papers."))
 
 
 def method(name: str) -> Method:

@@ -17,9 +17,9 @@ from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Skipped
 from kernelsearch.clicks.records import read as read_clicks
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.learning.mkl.text_files import read_texts
 from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.reproduce.conditions import SHIPPED, read_conditions
+from kernelsearch.papers.classify.text_files import read_texts
+from kernelsearch.papers.reproduce.conditions import SHIPPED, read_conditions
 from kernelsearch.rerankers.pert.expansion import read_vectors
 from kernelsearch.similarity.groups import groups_from_pairs
 from kernelsearch.trec import read_qrels, read_run, read_topics

@@ -70,7 +70,7 @@ def test_every_module_that_reads_is_fuzzed():
         "api/following.py": "artefacts",
         "cli/console.py": "sets the limits",
         "core/artefacts.py": "artefacts: tests/core/test_artefacts.py",
-        "learning/mkl/text_classifier.py": "artefacts",
+        "papers/classify/text_classifier.py": "artefacts",
         "lucene/shards.py": "artefacts",
         "rerankers/fusion/training_queries.py": "artefacts",
         "vectors/encoding.py": "artefacts",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
+from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 
 

@@ -17,10 +17,10 @@ import kernelsearch
 from kernelsearch import train
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins
-from kernelsearch.learning.mkl.bem_mkl import BemMKL
-from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
-from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+from kernelsearch.learning.bem import bem_weights, preference_margins
+from kernelsearch.papers.classify.bem_mkl import BemMKL
+from kernelsearch.papers.classify.multiscale_kernel import MultiScaleKernel
+from kernelsearch.papers.classify.simple_mkl import SimpleMKL
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import build_texts
 from tests.papers.brute_force import WORDS, Dense, build, command_line_run, make_documents

@@ -10,7 +10,7 @@ from pathlib import Path
 import kernelsearch
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.cli import console
-from kernelsearch.reproduce.conditions import collections_folder
+from kernelsearch.papers.reproduce.conditions import collections_folder
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
 

@@ -19,7 +19,7 @@ from scipy.stats import wilcoxon
 from kernelsearch.core.measures import average_precision
 from kernelsearch.kernels.pyramid.matching import local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
+from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tools import ROOT

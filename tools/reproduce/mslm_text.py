@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
-from kernelsearch.learning.mkl.bem_mkl import BemMKL
-from kernelsearch.learning.mkl.multiscale_kernel import KERNELS, MultiScaleKernel
-from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+from kernelsearch.papers.classify.bem_mkl import BemMKL
+from kernelsearch.papers.classify.multiscale_kernel import KERNELS, MultiScaleKernel
+from kernelsearch.papers.classify.simple_mkl import SimpleMKL
 from tools.data.datasets import add_collections_option
 
 INF = math.inf

@@ -28,7 +28,7 @@ from kernelsearch.kernels.pyramid.compiled import WordRanges
 from kernelsearch.kernels.pyramid.matching import LOCAL_MODES, Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences, take_ranges
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
+from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.mslm import MULTISCALE_LM

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.reproduce.conditions import Conditions, Script, count_verdicts
+from kernelsearch.papers.reproduce.conditions import Conditions, Script, count_verdicts
 
 #: Measures are printed with four decimals; times, counts and shares are not, and may change.
 FIGURE = re.compile(r"(?<![\d.])[01]?\.\d{4}(?!\d)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import lines, parse_json
 from kernelsearch.kernels.semantic.sources import read_similarities
-from kernelsearch.learning.mkl.text_classifier import LabelledTexts
+from kernelsearch.papers.classify.text_classifier import LabelledTexts
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.reproduce.__main__ import main
-from kernelsearch.reproduce.conditions import Script, read_conditions
-from kernelsearch.reproduce.scripts import page_figures, run_script
+from kernelsearch.papers.reproduce.__main__ import main
+from kernelsearch.papers.reproduce.conditions import Script, read_conditions
+from kernelsearch.papers.reproduce.scripts import page_figures, run_script
 from tests.conftest import DEMO, ROOT
 
 FILE = """
@@ -225,7 +225,7 @@ TAUGHT = "--topics {topics} --qrels {qrels} --output {model}"
 
 
 def test_a_condition_that_learns_ranks_no_topic_with_a_model_that_saw_it(measured, monkeypatch, tmp_path, capsys):
-    from kernelsearch.reproduce import running
+    from kernelsearch.papers.reproduce import running
     from kernelsearch.trec import read_run, read_topics
 
     monkeypatch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))

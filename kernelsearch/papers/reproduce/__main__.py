@@ -10,10 +10,10 @@ from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.tables import text_table
-from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, count_verdicts, read_conditions
-from kernelsearch.reproduce.page import write_pages
-from kernelsearch.reproduce.running import run_conditions, select
-from kernelsearch.reproduce.scripts import run_script
+from kernelsearch.papers.reproduce.conditions import SHIPPED, Conditions, collections_folder, count_verdicts, read_conditions
+from kernelsearch.papers.reproduce.page import write_pages
+from kernelsearch.papers.reproduce.running import run_conditions, select
+from kernelsearch.papers.reproduce.scripts import run_script
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from kernelsearch.learning.mkl.bem_mkl import BemMKL
-from kernelsearch.learning.mkl.multiscale_kernel import KERNELS, MultiScaleKernel
-from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+from kernelsearch.papers.classify.bem_mkl import BemMKL
+from kernelsearch.papers.classify.multiscale_kernel import KERNELS, MultiScaleKernel
+from kernelsearch.papers.classify.simple_mkl import SimpleMKL
 
 RNG = np.random.default_rng(0)
 LEFT, RIGHT = ["engine", "wheel", "brake", "road", "driver"], ["apple", "sugar", "oven", "flour", "butter"]

@@ -7,11 +7,11 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from kernelsearch import classify
 from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
-from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, load
+from kernelsearch.papers.classify import __main__ as classify
+from kernelsearch.papers.classify.multiscale_kernel import MultiScaleKernel
+from kernelsearch.papers.classify.text_classifier import ClassifierSettings, load
 from tests.conftest import write_jsonl
 
 CARS = ["red car fast road", "fast car engine", "the car engine is loud", "road and car", "engine oil for the car"]

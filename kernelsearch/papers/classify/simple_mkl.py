@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelsearch.learning.mkl.bem_mkl import stacked
+from kernelsearch.papers.classify.bem_mkl import stacked
 
 Array = NDArray[np.float64]
 

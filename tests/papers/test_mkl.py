@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.svm import SVC
 
-from kernelsearch.learning.mkl.bem_mkl import BemMKL
-from kernelsearch.learning.mkl.simple_mkl import SimpleMKL, descend, duality_gap, reduced_gradient
+from kernelsearch.papers.classify.bem_mkl import BemMKL
+from kernelsearch.papers.classify.simple_mkl import SimpleMKL, descend, duality_gap, reduced_gradient
 
 
 def problem(seed=0, classes=2, n=60):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from kernelsearch import ltr, train
-from kernelsearch.cli import console, learning_to_rank
+from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.rerankers.fusion import model as models
@@ -223,8 +223,8 @@ def test_a_single_training_query_is_said(tmp_path, capsys, caplog):
 
 
 def test_rows_to_score_are_read_before_the_fit(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(learning_to_rank, "fit_table", None)
-    monkeypatch.setattr(learning_to_rank, "held_out_scores", None)
+    monkeypatch.setattr("kernelsearch.papers.ltr.files.fit_table", None)
+    monkeypatch.setattr("kernelsearch.papers.ltr.files.held_out_scores", None)
     model = str(tmp_path / "m")
     with pytest.raises(InputError, match="missing: no such file"):
         ltr.main(["--train", files[0], "--folds", "2", "--model", model, "--predict", str(tmp_path / "missing")])

@@ -9,10 +9,10 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.version import __version__
 from kernelsearch.evaluation.comparison import Comparison
+from kernelsearch.papers.reproduce.conditions import Condition, Conditions
+from kernelsearch.papers.reproduce.running import MEASURES, Outcome
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.svg import COLOURS
-from kernelsearch.reproduce.conditions import Condition, Conditions
-from kernelsearch.reproduce.running import MEASURES, Outcome
 
 BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
 PLOT = "baselines-and-methods.svg"

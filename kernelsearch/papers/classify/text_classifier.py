@@ -25,9 +25,9 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES
-from kernelsearch.learning.mkl.bem_mkl import BemMKL
-from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
-from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+from kernelsearch.papers.classify.bem_mkl import BemMKL
+from kernelsearch.papers.classify.multiscale_kernel import MultiScaleKernel
+from kernelsearch.papers.classify.simple_mkl import SimpleMKL
 
 KIND, VERSION, TEXTS = "text classifier", 1, "texts.jsonl"
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelsearch.learning.mkl.bem import bem_weights, uniform_weights
+from kernelsearch.learning.bem import bem_weights, uniform_weights
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,14 @@ from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
 from kernelsearch.learning.folds import topic_folds
-from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, collections_folder, fill_placeholders
+from kernelsearch.papers.reproduce.conditions import (
+    BUNDLED,
+    Collection,
+    Condition,
+    Conditions,
+    collections_folder,
+    fill_placeholders,
+)
 from kernelsearch.trec import read_run, write_run
 
 #: Measures of every condition.

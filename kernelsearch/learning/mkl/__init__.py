@@ -1,1 +1,0 @@
-"""Multiple kernel learning for classification."""

@@ -1,0 +1,1 @@
+"""Text classification over multi-scale kernels: multiple kernel learning, a classifier, and the verb `classify`."""

@@ -1,0 +1,1 @@
+"""Learning to rank from files of features (LETOR): the verb `ltr`."""

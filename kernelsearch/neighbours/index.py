@@ -56,7 +56,7 @@ KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 FOUR_BITS = 16
 #: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: TIMES as many as are wanted, and MORE
 #: of them. With both and its share of the clusters it finds at least as many of the nearest as `ivf-sq8`
-#: (`python -m tools.bench.recall`, docs/reproductions/vectors.md).
+#: (`python -m tools.bench.neighbours`, docs/reproductions/vectors.md).
 TIMES, MORE = 1.5, 100
 
 #: The environment variable that selects OpenBLAS's kernels.

@@ -35,7 +35,7 @@ MAX_TOKENS = 256
 #: Unknown ids that a message names.
 NAMED_IDS = 3
 #: Rows that are scored at a time, so that their float32 values stay in the processor's cache: 1,000 rows at once took twice as
-#: long (`python -m tools.bench.vectors`).
+#: long (`python -m tools.bench.method vectors`).
 SCORED_ROWS = 128
 #: Rows that are written at a time.
 ROWS = 20_000

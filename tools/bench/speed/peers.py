@@ -109,6 +109,16 @@ def document_vectors(folder: Path) -> Callable[[], Any]:
     return lambda: [reader.get_document_vector(docid) for docid in docids]
 
 
+def rm3(folder: Path) -> Callable[[], Any]:
+    """Pyserini's RM3 on the index in `folder`, hit by hit into Python."""
+    start_pyserini()
+    from pyserini.search.lucene import LuceneSearcher
+
+    searcher = LuceneSearcher(str(folder / "index"))
+    searcher.set_rm3()
+    return lambda: [[(hit.docid, hit.score) for hit in searcher.search(query, k=HITS)] for query in queries(folder)]
+
+
 def prcl(folder: Path) -> Callable[[], Any]:
     """Pyserini's pseudo-relevance classifier: logistic regression over tf·idf of BM25's list, on the index in `folder`."""
     start_pyserini()
@@ -227,7 +237,8 @@ def sentence_transformers(folder: Path) -> Callable[[], Any]:
 
 
 TASKS: dict[str, Callable[[Path], Callable[[], Any]]] = {
-    task.__name__: task for task in (bm25s, gensim, ranx, pytrec_eval, document_vectors, prcl, faiss_searcher, hybrid_searcher)
+    task.__name__: task
+    for task in (bm25s, gensim, ranx, pytrec_eval, document_vectors, rm3, prcl, faiss_searcher, hybrid_searcher)
 } | {"encoder_model": encoder_model, "sentence_transformers": sentence_transformers}
 
 

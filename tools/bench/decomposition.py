@@ -1,6 +1,6 @@
-"""Benchmarks of kernel LSA: the decomposition beside gensim's and scikit-learn's, reranking, retrieval.
+"""The decomposition of kernel LSA beside gensim's and scikit-learn's, and how its cost grows with the collection.
 
-    python -m tools.bench.klsa --gensim PYTHON [--collections FOLDER] [--scratch FOLDER]
+    python -m tools.bench.decomposition --gensim PYTHON [--collections FOLDER] [--scratch FOLDER]
 
 Every contender runs in a process of its own on the same memory-mapped float32 matrix of BM25 features, on one thread. Time is
 the process's CPU time, memory the peak of what the solver holds beside the matrix (anonymous pages). Captured energy is
@@ -31,7 +31,7 @@ from scipy import sparse  # noqa: E402
 from tools import ROOT, environment  # noqa: E402
 from tools.bench.process_memory import process_memory  # noqa: E402
 
-PARTS = ("real", "synthetic", "scaling", "reranking", "retrieval")
+PARTS = ("real", "synthetic", "scaling")
 # "N iterations" raises a peer's accuracy above its default (5 for scikit-learn, 2 for gensim), for equal energy.
 CONTENDERS = (
     "kernelsearch",
@@ -197,7 +197,17 @@ def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, conten
         python = pythons.get(contender.split()[0].rstrip(","), sys.executable)
         if not python:
             continue
-        command = [python, "-m", "tools.bench.klsa", "--worker", contender, "--matrix", str(folder), "--dims", str(dims)]
+        command = [
+            python,
+            "-m",
+            "tools.bench.decomposition",
+            "--worker",
+            contender,
+            "--matrix",
+            str(folder),
+            "--dims",
+            str(dims),
+        ]
         variables = environment(**THREADS)
         try:
             done = subprocess.run(
@@ -227,7 +237,7 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
         command = [
             sys.executable,
             "-m",
-            "tools.bench.klsa",
+            "tools.bench.decomposition",
             "--worker",
             "kernelsearch",
             "--matrix",
@@ -242,63 +252,6 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
             f"| {documents:,} | {postings:,} | {figures['cpu']:.1f} | {microseconds:.2f} | {figures['memory'] / 1e6:.0f} |",
             flush=True,
         )
-
-
-def reranking(collections: Path, scratch: Path) -> None:
-    """Prints what reranking 1,000 candidates of npl takes, with everything that the method does per query.
-
-    `collections` is the folder of the collections, `scratch` that of the index.
-    """
-    from kernelsearch.rerankers.klsa.reranker import KernelLSA
-    from tools.data.datasets import DATASETS
-
-    index = DATASETS["npl"].open_index(collections, scratch / "npl")
-    queries = index.lucene.queries(list(DATASETS["npl"].read(collections)[0].values()))
-    pairs = [(q, result) for q, result in zip(queries, index.lucene.search(queries, 1000), strict=True) if result.depth == 1000]
-    print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms per query |\n| --- | --- |")
-    for text, options in (
-        ("z 1", {"z": 1}),
-        ("z 50", {"z": 50}),
-        ("z 1, retrieve 1,000 from a flat index", {"z": 1, "retrieve": 1000}),
-    ):
-        ranker = KernelLSA(index, **options)
-        ranker.apply(*pairs[0])
-        start = time.process_time()
-        for query, result in pairs:
-            ranker.apply(query, result)
-        print(f"| {text} | {(time.process_time() - start) / len(pairs) * 1000:.2f} |", flush=True)
-
-
-def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
-    """Prints what looking up 1,000 neighbours costs, and how many of the true ones are found.
-
-    The documents are the rows of a decomposition of the matrix in `folder` into `dims` dimensions; `kinds` are those of the
-    FAISS indexes to measure.
-    """
-    from kernelsearch.kernels.spectral import RowBlocks, decompose
-    from kernelsearch.neighbours import Neighbours
-
-    blocks = RowBlocks.of(load(folder), memory=1e12)
-    result = decompose(blocks, dims, solver="randomised", tolerance=0.1)
-    rows = np.vstack([block for _, _, block in result.left(blocks)]).astype(np.float32)
-    vectors = 10 * rows[np.random.default_rng(0).integers(len(rows), size=200)]
-    exact = Neighbours.build(rows, "flat").search(vectors, 1000)[0]
-    print(f"\n1,000 neighbours of {len(rows):,} documents, {result.right.shape[1]} dimensions\n")
-    print(
-        "| index | build CPU s | effort | CPU ms per query | recall@100 | recall@1000 |\n| --- | --- | --- | --- | --- | --- |"
-    )
-    for kind in kinds:
-        start = time.process_time()
-        index = Neighbours.build(rows, kind)
-        built = time.process_time() - start
-        for effort in (8, 16, 32, None, 128) if kind == "ivf" else (None,):
-            index.search(vectors[:5], 1000, effort=effort)
-            start = time.process_time()
-            near = np.vstack([index.search(vector, 1000, effort=effort)[0] for vector in vectors])
-            milliseconds = (time.process_time() - start) / len(vectors) * 1000
-            shares = [np.mean([np.isin(e[:k], n[:k]).mean() for n, e in zip(near, exact, strict=True)]) for k in (100, 1000)]
-            row = f"{kind} | {built:.0f} | {effort or 'default'} | {milliseconds:.2f} | {shares[0]:.3f} | {shares[1]:.3f}"
-            print(f"| {row} |", flush=True)
 
 
 def made(scratch: Path, name: str, documents: int, make: Any) -> Path:
@@ -324,7 +277,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=500_000, help="synthetic documents")
     parser.add_argument("--limit", type=int, default=1800, help="seconds of CPU time that a contender may take")
     parser.add_argument("--contenders", default=";".join(CONTENDERS), help="which to run, with ; between")
-    parser.add_argument("--kinds", default="flat,ivf,hnsw", help="neighbour indexes to measure")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--matrix", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -343,11 +295,6 @@ def main() -> None:
             compare(folder, dims, {"gensim": arguments.gensim}, arguments.limit, contenders)
     if "scaling" in parts:
         scaling(arguments.scratch, tuple(arguments.documents // part for part in (8, 4, 2, 1)), all_dims[0])
-    if "reranking" in parts:
-        reranking(arguments.collections, arguments.scratch)
-    if "retrieval" in parts:
-        folder = made(arguments.scratch, "synthetic", arguments.documents, lambda: synthetic(arguments.documents))
-        retrieval(folder, all_dims[-1], tuple(arguments.kinds.split(",")))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,11 @@ def method_options() -> dict[str, tuple[str, tuple[Option, ...]]]:
     return {name: (method.summary, method.options) for name, method in registry.methods().items()}
 
 
+def paper_methods() -> frozenset[str]:
+    """The names of the methods of `kernelsearch.papers` among them."""
+    return registry.paper_names()
+
+
 def fallback_messages(fallbacks: Counter[tuple[str, str]]) -> list[str]:
     """One line per (method, reason) of `fallbacks` with the number of queries whose list the method left unchanged."""
     return [

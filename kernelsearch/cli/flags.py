@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import Pipeline, PipelineSettings, method_options
+from kernelsearch.api.pipeline import Pipeline, PipelineSettings, method_options, paper_methods
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
 from kernelsearch.cli.search_settings import FOR_TOPICS, IN_CONFIG, SearchSettings
@@ -22,7 +22,6 @@ from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Option, Settings
 from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.models import FirstStageSettings
-from kernelsearch.rerankers.registry import paper_names
 from kernelsearch.trec.topics import parse_part
 from kernelsearch.vectors.settings import VectorSettings
 
@@ -157,7 +156,7 @@ def make_parser(
 
     `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
-    methods, apart = method_options(), paper_names()
+    methods, apart = method_options(), paper_methods()
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common, apart=apart)
     add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")

@@ -1,4 +1,4 @@
-"""What mkdocs.yml uses: notebooks become pages, and the page of the Python API gets its entries from mkdocstrings."""
+"""What mkdocs.yml uses: notebooks become pages, and examples of docstrings code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools import make_api_docs, notebooks
+from tools import notebooks
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -22,13 +22,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """The `markdown` of a `page`, with links to the pages of notebooks.
-
-    Entries of api.md, which are made for reading in a checkout, become directives of mkdocstrings.
-    """
-    if page.file.src_uri == "api.md":
-        return make_api_docs.page(make_api_docs.directive)
+    """The `markdown` of a `page`, with links to the pages of notebooks."""
     return markdown if page.file.generated_by else re.sub(r"(\]\((?:\.\./)?notebooks/[\w-]+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def fence_examples(text: str) -> str:
+    """The docstring `text`, in which examples are blocks of code."""
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        if paragraph.lstrip().startswith(">>>"):
+            lines = [line.replace("  # doctest: +SKIP", "") for line in paragraph.splitlines()]
+            paragraph = "```text\n" + "\n".join(lines) + "\n```"
+        paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs)
 
 
 def remarks_first(text: str) -> str:
@@ -48,4 +54,4 @@ class FencedExamples(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Changes the docstring of `obj`, a class, function or attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = remarks_first(make_api_docs.fence_examples(obj.docstring.value))
+            obj.docstring.value = remarks_first(fence_examples(obj.docstring.value))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.api import exchange
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.reading import parse_json
@@ -83,6 +82,5 @@ VECTORS = ArtefactKind(
     validate=vectors.validate,
     follow=_follow_vectors,
 )
-EXCHANGE = ArtefactKind(exchange.KIND, exchange.VERSION, "index {flags}", place="exchange", validate=exchange.validate)
 #: Kinds that belong to no method.
-OWN_KINDS = (FORWARD, VECTORS, EXCHANGE)
+OWN_KINDS = (FORWARD, VECTORS)

@@ -2,7 +2,7 @@
 
 from kernelsearch.forward.format import NORM_LENGTHS
 from kernelsearch.forward.index import ForwardIndex, Statistics, StringTable, check_field
-from kernelsearch.forward.merge import MergedSource, merge_terms
+from kernelsearch.forward.merge import MergedSource
 from kernelsearch.forward.write import write_forward
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "Statistics",
     "StringTable",
     "check_field",
-    "merge_terms",
     "write_forward",
 ]

@@ -217,14 +217,14 @@ class LuceneIndex:
             assert not isinstance(model, BM25WithoutIdf)  # a model of expanded queries
             queries = self.expand(queries, feedback, model=model, threads=threads)
             model = model_of_expanded(feedback, model)
-        lists = self.search_with(self._searcher(model), queries, hits, threads)
+        lists = self._search_with(self._searcher(model), queries, hits, threads)
         if len(queries) == 1:
             for array in (lists[0].docs, lists[0].scores):
                 array.flags.writeable = False  # the next caller gets the same
             recent.append(_Search(queries[0], model, hits, lists[0]))
         return lists
 
-    def search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
+    def _search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
         """Returns the best `hits` documents for each of `queries` by `searcher`.
 
         This is a searcher of the bridge (Java) over this index's reader; `threads` as in `search`. The caller is decorated with

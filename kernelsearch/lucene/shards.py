@@ -13,8 +13,6 @@ The guarantees of one index hold for shards too.
 - Shards have the same analyser, the same fields indexed in the same way, and were created by the same major release of Lucene;
   no docid occurs in two of them. Anything else is refused: docids when the forward index is written, the rest on opening.
 
-A process that holds only some shards computes the whole collection's scores with `kernelsearch.api.exchange`.
-
 Lucene stores a checksum in every file and compares it only where it reads the whole file, which a search doesn't. The files of
 an index that `kernelsearch.index` built are therefore noted when they are written; where they were changed since (a copy,
 damage), Lucene verifies their checksums once, on opening. Indexes of other programs are verified by `kernelsearch.check` only.

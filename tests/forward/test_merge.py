@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelsearch.forward import ForwardIndex, MergedSource, StringTable, merge_terms, write_forward
+from kernelsearch.forward import ForwardIndex, MergedSource, StringTable, write_forward
+from kernelsearch.forward.merge import merge_terms
 from tests.forward.test_write import compare
 from tests.forward.token_source import TokenSource, random_texts
 

@@ -362,8 +362,8 @@ def test_threads_that_end_leave_no_java_thread_behind(tiny):
 def test_the_first_documents_of_a_list_just_retrieved_are_not_searched_for_again(demo_index, monkeypatch):
     fresh, index = (LuceneIndex(demo_index.shards) for _ in range(2))
     (query, other), calls = demo_index.lucene.queries(["leaking tap", "roof tiles"]), []
-    search_with = index.search_with
-    monkeypatch.setattr(index, "search_with", lambda *arguments: calls.append(arguments) or search_with(*arguments))
+    search_with = index._search_with
+    monkeypatch.setattr(index, "_search_with", lambda *arguments: calls.append(arguments) or search_with(*arguments))
     index.search([query], 20)
     index.search([other], 20)  # as that of an expanded query
     (first,) = index.search([query], 5)

@@ -30,6 +30,8 @@ from kernelsearch.core.errors import OptionError, nearest, quote
 LARGEST = 2**31 - 1
 #: The largest number of an option that isn't `unbounded`: 32-bit floats hold it, and 64-bit floats its powers up to 10.
 LARGEST_FLOAT = 1e30
+#: What a text may name; "" where it names nothing.
+NAMED = ("", "file", "clicks", "vectors")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Option:
     `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the
     value is a tuple, comma-separated on the command line, and with `words` also several words after the flag. With `repeat` the
     flag may be repeated: a single value stays as it is, several are a tuple. A number must be finite unless it is `unbounded`.
+
+    `names` says what a text names: a "file" (or folder), the index's click log ("clicks", a file as well), or "vectors" of the
+    index. `requests` says whether requests to a service may set the option: True, False, or the values that they may give
+    (besides the index's names of vectors). By default they may set all but files and texts without choices. `request_high` is
+    the largest value in a request; None: `high`, and at most 1000, or a million for a float.
     """
 
     name: str
@@ -53,12 +60,27 @@ class Option:
     repeat: bool = False
     words: bool = False
     unbounded: bool = False
+    names: str = ""
+    requests: bool | tuple[Any, ...] | None = None
+    request_high: float | None = None
 
     #: The name in Python and in config files: `save-queries` is `save_queries`.
     key: str = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.name.replace("-", "_").replace(".", "_"))
+        if self.names not in NAMED:
+            raise ValueError(f"option {self.name}: names={self.names!r} is not one of {', '.join(map(repr, NAMED))}")
+        if self.requests is None:
+            settable = self.names == "vectors" or self.kind in (int, float, bool) or self.choices is not None
+            object.__setattr__(self, "requests", settable and not self.is_file)
+        if self.is_file and self.requests:
+            raise ValueError(f"option {self.name}: requests cannot set an option that names a file")
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the option names a file or folder."""
+        return self.names in ("file", "clicks")
 
     def parse(self, value: object, owner: str = "") -> Any:
         """Returns the checked value of the option, from a string of the command line or from Python.
@@ -135,6 +157,9 @@ def option(
     words: bool = False,
     unbounded: bool = False,
     name: str | None = None,
+    names: str = "",
+    requests: bool | tuple[Any, ...] | None = None,
+    request_high: float | None = None,
 ) -> Any:
     """Returns a field of a `Settings` class, whose name and type complete the declaration.
 
@@ -142,7 +167,8 @@ def option(
     it isn't the field's with hyphens.
     """
     bounds = {"choices": choices, "low": low, "high": high, "unbounded": unbounded}
-    declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds}
+    service = {"names": names, "requests": requests, "request_high": request_high}
+    declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds, **service}
     return dataclasses.field(default=default, metadata=declaration)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.clicks.records import normalise_query
-from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core.errors import KernelSearchError, OptionError, quote
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.impressions import Impressions
@@ -25,6 +25,7 @@ from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
 from kernelsearch.similarity import SimilarDocuments
+from kernelsearch.vectors.store import names as vector_names
 
 #: Queries of the warm-up, and their words. Java compiles what it executes often: the first ten queries take longer than
 #: those that follow.
@@ -195,13 +196,28 @@ class ServedIndex:
         `methods` are the names of the rerankers, `options` the request's options by method, which override those of the server,
         `first` those of the first stage, which retrieves `candidates` documents.
         """
+        self._check_names(options)
         chosen = {name: {**self._default_options(name), **options.get(name, {})} for name in methods}
         return self.index.pipeline(chosen, **{**first, "hits": candidates})
 
+    def _check_names(self, options: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raises OptionError for a name of vectors that the index does not have, before anything takes it for a path."""
+        for method, values in options.items():
+            for option in registry.method(method).options:
+                value = values.get(option.key)
+                if option.names != "vectors" or value is None:
+                    continue
+                known = [*vector_names(self.index.artefacts), *(option.requests if isinstance(option.requests, tuple) else ())]
+                for name in value if isinstance(value, tuple) else (value,):
+                    if name not in known:
+                        listed = ", ".join(known) or "none: the index has no vectors"
+                        raise OptionError(f"--{method}.{option.name}: {quote(name)} is not one of {listed}")
+
     def _default_options(self, name: str) -> dict[str, Any]:
         options = dict(self._defaults.get(name, {}))
-        if self.clicks.log_file is not None and any(option.name == "clicks" for option in registry.method(name).options):
-            options.setdefault("clicks", self.clicks.log_file)
+        for option in registry.method(name).options:
+            if option.names == "clicks" and self.clicks.log_file is not None:
+                options.setdefault(option.key, self.clicks.log_file)
         return options
 
     def similar_documents(self) -> SimilarDocuments:

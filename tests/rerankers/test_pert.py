@@ -405,20 +405,20 @@ def test_queries_are_printed(tiny, capsys):
 
 def test_given_perturbations(tiny, tmp_path):
     query, candidates = first(tiny, "water washer")
-    file = tmp_path / "vectors.tsv"
+    file = tmp_path / "perturbations.tsv"
     file.write_text("q\t0 1\nq\t1 0\n")
-    own, loo = pert(tiny, vectors=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
+    own, loo = pert(tiny, perturbations=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
     np.testing.assert_allclose(own.coordinates, loo.coordinates, rtol=1e-4, atol=1e-9)  # Lucene sums in single precision
     file.write_text("q\t0 1 1\n")
     with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
-        pert(tiny, vectors=str(file)).apply(query, candidates, context())
+        pert(tiny, perturbations=str(file)).apply(query, candidates, context())
     file.write_text("q\t0 -1\n")
-    with pytest.raises(InputError, match=r"vectors.tsv:1: not a qid, a tab and weights of zero or more"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv:1: not a qid, a tab and weights of zero or more"):
+        pert(tiny, perturbations=str(file))
     file.write_text("other\t1 0\n")
-    after = pert(tiny, vectors=str(file)).apply(query, candidates, context())
+    after = pert(tiny, perturbations=str(file)).apply(query, candidates, context())
     same(after, candidates)
-    assert after.fallbacks == (("pert", "--pert.vectors has no weights for the query"),)
+    assert after.fallbacks == (("pert", "--pert.perturbations has no weights for the query"),)
 
 
 @pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])
@@ -586,13 +586,13 @@ def test_lists_of_single_terms_are_made_where_they_are_variants(tiny, options, n
 
 
 def test_rows_of_perturbations_have_one_length_per_query(tiny, tmp_path):
-    file = tmp_path / "vectors.tsv"
+    file = tmp_path / "perturbations.tsv"
     file.write_text("q\t0 1\n\nr\t1 0 2\nq\t1 0 1\n")
-    with pytest.raises(InputError, match=r"vectors.tsv:4: 3 weights where query q had 2 before"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv:4: 3 weights where query q had 2 before"):
+        pert(tiny, perturbations=str(file))
     file.write_text("\n")
-    with pytest.raises(InputError, match=r"vectors.tsv: holds no perturbation"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv: holds no perturbation"):
+        pert(tiny, perturbations=str(file))
 
 
 def test_one_word_with_many_variants_has_a_place_in_the_plane(tiny):

@@ -18,7 +18,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
-from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_vectors
+from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_perturbations
 from kernelsearch.rerankers.pert.settings import PerturbationSettings
 from kernelsearch.trec.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 
@@ -33,8 +33,8 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        vectors = read_vectors(self.settings.vectors) if self.settings.vectors else None
-        self.expander = PertExpander(index.forward, self.settings, vectors)
+        perturbations = read_perturbations(self.settings.perturbations) if self.settings.perturbations else None
+        self.expander = PertExpander(index.forward, self.settings, perturbations)
         #: Expanded queries of a file by qid; None: they are computed.
         self.read_queries = read_weighted_queries(self.settings.queries) if self.settings.queries else None
         self.alpha = 1.0 if self.settings.method == "rm1" else self.settings.alpha
@@ -152,8 +152,8 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
 
     @property
     def strategy(self) -> str:
-        """How the query is perturbed: the option's value, or "file" where --pert.vectors names a file."""
-        return "file" if self.settings.vectors else self.settings.strategy
+        """How the query is perturbed: the option's value, or "file" where --pert.perturbations names a file."""
+        return "file" if self.settings.perturbations else self.settings.strategy
 
     @property
     def in_one_process(self) -> bool:

@@ -94,8 +94,8 @@ def main(argv: list[str]) -> None:
     require(parser, settings, "index", "topics", "qrels")
     if settings.output is None:
         settings = replace(settings, output=f"tuned-{'-'.join(arguments.rerank) or 'first-stage'}.toml")
-    check_output("--output", settings.output, (settings.topics, settings.qrels))
-    check_output("--results", settings.results)
+    check_output("output", settings.output, (settings.topics, settings.qrels))
+    check_output("results", settings.results)
     if not arguments.tried:
         arguments.tried = default_grid(arguments.rerank)
         console.notice(f"tried: {' '.join(f'--try {text}' for text in arguments.tried)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import earlier_ranks
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_term_scores, idf
 from kernelsearch.lucene.models import BM25Model, DirichletModel
@@ -91,11 +91,11 @@ def explain_query(
     """
     query, before, after = pipeline.run(text, qid, threads=threads)
     if not after.depth:
-        raise InputError(f"--query: no document matches {text!r}")
-    row = int(after.docs[0]) if docid is None else pipeline.index.row(docid, "--docid", after)
+        raise InputError(f"no document matches {text!r}", option=Flag("query"))
+    row = int(after.docs[0]) if docid is None else pipeline.index.row(docid, "docid", after)
     if not pipeline.rerankers:
         if plot is not None:
-            raise InputError("--plot: only methods have a plot; name one with --rerank")
+            raise InputError("only methods have a plot; name one with ", Flag("rerank"), option=Flag("plot"))
         return ExplainedQuery(pipeline, query, before, after, explain_first_stage(pipeline, query, row))
     reranker, context = pipeline.rerankers[0], pipeline.context(threads)
     explanation = None
@@ -108,7 +108,7 @@ def explain_query(
         try:
             reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
         except CannotAct as reason:
-            raise InputError(f"--plot: {reranker.name} has nothing to plot for {text!r}: {reason}") from None
+            raise InputError(f"{reranker.name} has nothing to plot for {text!r}: {reason}", option=Flag("plot")) from None
     return ExplainedQuery(pipeline, query, before, after, explanation)
 
 
@@ -120,7 +120,7 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
     """
     first, index = pipeline.first, pipeline.index
     if first.fields or first.query_side:
-        raise InputError("--fields and --bm25qs: scores of these searches can't be explained by term")
+        raise InputError(Flag("fields"), " and ", Flag("bm25qs"), ": scores of these searches can't be explained by term")
     expander = index.expander if first.feedback is not None else None
     query = first.expand(index.lucene, [query], expander=expander)[0]
     forward, model = index.forward, first.model

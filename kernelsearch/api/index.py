@@ -210,7 +210,7 @@ class Index(IndexFiles):
         from kernelsearch.api.updating import update_index
 
         if len(self.shards.folders) > 1:
-            raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
+            raise OptionError(f"{len(self.shards.folders)} indexes; open the one to change", path=self.name)
         self.refuse_replaced()
         chosen = self.shards.chosen_artefacts
         if chosen is not None and chosen.absolute() == find_shards(self.path).artefacts.absolute():

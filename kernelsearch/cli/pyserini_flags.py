@@ -15,9 +15,8 @@ from pathlib import Path
 
 from kernelsearch.api.index import Index
 from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, shown_path
 from kernelsearch.core.reading import lines
-from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene.index import FirstStage
 
 logger = logging.getLogger(__name__)

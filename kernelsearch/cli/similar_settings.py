@@ -71,7 +71,7 @@ def read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> G
         parser.error("--docids: needs --run, --evaluate or both")
     if settings.run and not (settings.docids or settings.evaluate):
         parser.error("--run: needs --docids or --evaluate")
-    check_output("--run", settings.run, (settings.docids, settings.qrels, settings.clicks, settings.pairs, settings.classes))
+    check_output("run", settings.run, (settings.docids, settings.qrels, settings.clicks, settings.pairs, settings.classes))
     needed = () if settings.docids or settings.evaluate else ("output" if sources else "docid",)
     require(parser, settings, "index", *needed)
     if settings.qrels:

@@ -41,7 +41,7 @@ def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> 
     if settings.run and settings.variants:
         raise OptionError("--variants needs --index: a run has no lists for them")
     assert settings.topics is not None and settings.qrels is not None and settings.output is not None
-    check_output("--output", settings.output, (settings.run, settings.topics, settings.qrels, settings.variants))
+    check_output("output", settings.output, (settings.run, settings.topics, settings.qrels, settings.variants))
     others: list[str] = []
     if settings.run:
         needs = needs_from_run(settings.run, settings.topics, settings.qrels)

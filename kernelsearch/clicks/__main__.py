@@ -68,7 +68,7 @@ def _import(parser: ArgumentParser, arguments: Namespace) -> None:
     require(parser, settings, "output")
     skipped = Skipped()
     output = Path(settings.output or "")
-    check_output("--output", output, arguments.input)
+    check_output("output", output, arguments.input)
     # A log that grows may be that of an index which is being replaced, or that of a service which adds its first click.
     with lock_folder(output.absolute().parent, WRITER_TIMEOUT) if settings.append else nullcontext():
         imported = import_records(

@@ -16,7 +16,7 @@ import numpy as np
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, replace_database, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.core.errors import ClickLogError, InputError, OptionError
+from kernelsearch.core.errors import ClickLogError, Flag, InputError, OptionError
 from kernelsearch.core.files import refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
@@ -85,7 +85,9 @@ def import_records(
         with _changing(path, timeout) as connection:
             stored = _setting(connection, path, "eta")
             if eta is not None and eta != stored:
-                raise OptionError(f"--eta: {path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it")
+                raise OptionError(
+                    f"{path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it", option=Flag("eta")
+                )
             return _fill(connection, records, skipped, stored, name, progress)
     temporary = new_database_beside(path)
     try:
@@ -107,7 +109,7 @@ def import_records(
         with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
             replaced = replace_database(path, temporary)
     except (sqlite3.OperationalError, OSError) as problem:
-        raise ClickLogError(f"{path}: cannot be written ({problem})") from None
+        raise ClickLogError(f"cannot be written ({problem})", path=path) from None
     finally:
         temporary.unlink(missing_ok=True)
     return dataclasses.replace(imported, replaced=replaced)
@@ -120,7 +122,7 @@ def aggregate(path: str | Path, eta: float) -> None:
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"{path}: no such click database")
+        raise InputError("no such click database", path=path)
     with _changing(path) as connection:
         connection.execute("DELETE FROM shown")
         sums = ShownSums(connection, eta)
@@ -180,8 +182,8 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
         if settings["format"] == FORMAT:
             return float(settings[name])
     except KeyError:
-        raise ClickLogError(f"{path}: not a click database") from None
-    raise ClickLogError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
+        raise ClickLogError("not a click database", path=path) from None
+    raise ClickLogError(f"click database of format {settings['format']}, this version reads {FORMAT}", path=path)
 
 
 def _fill(
@@ -207,7 +209,7 @@ def _fill(
             bar.update(len(batch))
     if not impressions + tallies:
         why = f": {skipped.lines()[0]}" if skipped.total else ""
-        raise InputError(f"{name}: no usable record{why}")
+        raise InputError(f"no usable record{why}", path=name)
     sums.write()
     _finish(connection)
     return Imported(impressions, tallies, skipped)

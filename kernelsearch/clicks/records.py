@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelsearch.core.errors import InputError, short
+from kernelsearch.core.errors import Flag, InputError, short
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
 from kernelsearch.trec.formats.structured import find_delimiter, refuse_repeated
 
@@ -87,11 +87,13 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
     numbered = ((number, line) for number, line in byte_lines(path) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise InputError(f"{path}: empty, a click log was expected")
+        raise InputError("empty, a click log was expected", path=path)
     if first[1].startswith(SQLITE):
-        raise InputError(f"{path}: a database; a log file was expected (--rbm25.clicks of search reads a click database)")
+        raise InputError(
+            "a database; a log file was expected (", Flag("clicks", "rbm25"), " of search reads a click database)", path=path
+        )
     if first[1].lstrip().startswith(b"["):
-        raise InputError(f"{path}: a JSON array; one object per line was expected: jq -c '.[]' FILE > NEW.jsonl makes lines")
+        raise InputError("a JSON array; one object per line was expected: jq -c '.[]' FILE > NEW.jsonl makes lines", path=path)
     if first[1].lstrip().startswith(b"{"):
         return from_sessions(path, chain([first], numbered), skipped)
     return from_table(path, first, numbered, skipped)
@@ -157,14 +159,15 @@ def from_table(
     try:
         header = [name.strip().lower() for name in _cells(text, delimiter)]
     except _Bad as reason:
-        raise InputError(f"{path}: line {number}: {reason}; the header of a click table was expected") from None
+        raise InputError(f"{reason}; the header of a click table was expected", path=path, line=number) from None
     refuse_repeated(header, f"{path}: line {number}")
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
         raise InputError(
-            f"{path}: line {number} is not the header of a click table: no column {', '.join(missing)} "
-            f"(found: {short(', '.join(header))})"
+            f"line {number} is not the header of a click table: no column {', '.join(missing)} (found: "
+            f"{short(', '.join(header))})",
+            path=path,
         )
     shown = int(columns["impressions"] is None and header[columns["clicks"] or 0] == "clicked")
     for number, line in numbered:

@@ -100,7 +100,7 @@ def needs_from_search(
                 raise InputError(f"{variants}: line {number} is not the id of a judged topic, a tab and a wording")
             wordings.append((qid, text))
     if not wordings:
-        raise InputError(f"{qrels}: judges none of the topics of {topics}")
+        raise InputError(f"judges none of the topics of {topics}", path=qrels)
     lists = search([text for _, text in wordings])
     return [Need(text, tuple(ranking), judged[qid]) for (qid, text), ranking in zip(wordings, lists, strict=True)]
 
@@ -114,7 +114,7 @@ def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> li
         if qid in judged and qid in lists
     ]
     if not needs:
-        raise InputError(f"{run}: has no list for a judged topic of {topics}")
+        raise InputError(f"has no list for a judged topic of {topics}", path=run)
     return needs
 
 

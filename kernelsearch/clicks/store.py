@@ -62,12 +62,12 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
         yield
     except sqlite3.OperationalError as problem:
         if (problem.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BusyError(f"{path}: locked by another process; try again later") from None
+            raise BusyError("locked by another process; try again later", path=path) from None
         if "no such table" in str(problem):
-            raise ClickLogError(f"{path}: not a click database ({problem})") from None
-        raise ClickLogError(f"{path}: cannot be {action} ({problem})") from None
+            raise ClickLogError(f"not a click database ({problem})", path=path) from None
+        raise ClickLogError(f"cannot be {action} ({problem})", path=path) from None
     except sqlite3.DatabaseError as problem:
-        raise ClickLogError(f"{path}: not a click database ({problem})") from None
+        raise ClickLogError(f"not a click database ({problem})", path=path) from None
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -128,11 +128,13 @@ class ClickLog:
         self.path = Path(path)
         self._local = threading.local()
         if not self.path.is_file():
-            raise InputError(f"{self.path}: no such click database; make one with python -m kernelsearch.clicks import")
+            raise InputError("no such click database; make one with python -m kernelsearch.clicks import", path=self.path)
         self.identity = file_identity(self.path)
         settings = dict(self._rows("SELECT name, value FROM settings"))
         if settings.get("format") != FORMAT:
-            raise ClickLogError(f"{self.path}: click database of format {settings.get('format')}, this version reads {FORMAT}")
+            raise ClickLogError(
+                f"click database of format {settings.get('format')}, this version reads {FORMAT}", path=self.path
+            )
         self.eta = float(settings["eta"])
         self.generation = int(settings["generation"])  #: increases with every change, to detect stale derived data
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
@@ -145,7 +147,7 @@ class ClickLog:
                 # Checked after connecting: a connection keeps the file that it has opened.
                 if file_identity(self.path) != self.identity:
                     connection.close()
-                    raise ClickLogError(f"{self.path}: the click database has been replaced since it was opened")
+                    raise ClickLogError("the click database has been replaced since it was opened", path=self.path)
                 self._local.connection = connection
             rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
         return rows

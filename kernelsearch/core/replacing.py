@@ -116,7 +116,7 @@ def lock_folder(folder: Path, seconds: float) -> Iterator[None]:
     deadline = time.monotonic() + seconds
     while (descriptor := _lock(folder)) is None:
         if time.monotonic() > deadline:
-            raise BusyError(f"{folder}: locked by another process; try again later")
+            raise BusyError("locked by another process; try again later", path=folder)
         time.sleep(LOCK_INTERVAL)
     try:
         yield
@@ -132,7 +132,7 @@ def _lock(folder: Path) -> int | None:
     except FileNotFoundError:
         return None  # moved away since it was made
     except OSError as problem:
-        raise InputError(f"{folder}: cannot be locked ({problem.strerror or problem})") from None
+        raise InputError(f"cannot be locked ({problem.strerror or problem})", path=folder) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import read_toml
 from kernelsearch.core.rows import unit_rows
@@ -65,12 +65,12 @@ class OnnxEncoder(Encoder):
         self.folder = Path(folder)
         self.source = str(self.folder.absolute())
         if not self.folder.is_dir():
-            raise InputError(f"--encoder: {self.folder}: no such folder")
+            raise InputError("no such folder", option=Flag("encoder"), path=self.folder)
         models = [self.folder / name for name in MODELS if (self.folder / name).is_file()]
         if not models:
-            raise InputError(f"--encoder: {self.folder}: no {' or '.join(MODELS)} in it")
+            raise InputError(f"no {' or '.join(MODELS)} in it", option=Flag("encoder"), path=self.folder)
         if not (self.folder / "tokenizer.json").is_file():
-            raise InputError(f"--encoder: {self.folder}: no tokenizer.json in it")
+            raise InputError("no tokenizer.json in it", option=Flag("encoder"), path=self.folder)
         self.model = models[0]
         self.settings = read_declaration(self.folder / DECLARATION)
         self.batch = self.settings.batch
@@ -78,16 +78,18 @@ class OnnxEncoder(Encoder):
             import onnxruntime  # noqa: F401  `_open` uses it
             import tokenizers
         except ImportError as problem:
-            raise OptionError(f"--encoder: {problem.name} is not installed; pip install 'kernelsearch[encode]'") from None
+            raise OptionError(
+                f"{problem.name} is not installed; pip install 'kernelsearch[encode]'", option=Flag("encoder")
+            ) from None
         # Both libraries raise exceptions of their own making, most of them plain Exception.
         try:
             self._session, self._one_thread = self._open(), False
         except Exception as problem:
-            raise InputError(f"{self.model}: not an ONNX model that onnxruntime runs ({_line(problem)})") from None
+            raise InputError(f"not an ONNX model that onnxruntime runs ({_line(problem)})", path=self.model) from None
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         except Exception as problem:
-            raise InputError(f"{self.folder / 'tokenizer.json'}: not a tokenizer ({_line(problem)})") from None
+            raise InputError(f"not a tokenizer ({_line(problem)})", path=self.folder / "tokenizer.json") from None
         pad = self._tokenizer.padding or {}
         token = pad.get("pad_token", "[PAD]")
         number = self._tokenizer.token_to_id(token)
@@ -96,11 +98,11 @@ class OnnxEncoder(Encoder):
         self._inputs = [entry.name for entry in self._session.get_inputs()]
         unknown = [name for name in self._inputs if name not in ("input_ids", "attention_mask", "token_type_ids")]
         if unknown:
-            raise InputError(f"{self.model}: has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask")
+            raise InputError(f"has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask", path=self.model)
         outputs = [entry.name for entry in self._session.get_outputs()]
         self._output = self.settings.output or outputs[0]
         if self._output not in outputs:
-            raise InputError(f"{self.folder / DECLARATION}: output {self._output!r} is not one of {', '.join(outputs)}")
+            raise InputError(f"output {self._output!r} is not one of {', '.join(outputs)}", path=self.folder / DECLARATION)
 
     def declaration(self) -> dict[str, Any]:
         """The settings, and the checksums of model and tokenizer."""
@@ -161,7 +163,7 @@ class OnnxEncoder(Encoder):
         try:
             hidden = self._session.run([self._output], {name: tensors[name][texts, :tokens] for name in self._inputs})[0]
         except Exception as problem:  # onnxruntime's exceptions have no base class of their own
-            raise InputError(f"{self.model}: failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})") from None
+            raise InputError(f"failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})", path=self.model) from None
         return self._pooled(np.asarray(hidden, dtype=np.float32), mask[:, :tokens])
 
     def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -169,8 +171,9 @@ class OnnxEncoder(Encoder):
         expected = 2 if pooling == "none" else 3
         if hidden.ndim != expected:
             raise InputError(
-                f"{self.model}: output {self._output!r} has shape {hidden.shape}, which pooling {pooling!r} can't take; "
-                f"{self.folder / DECLARATION} names another output or pooling"
+                f"output {self._output!r} has shape {hidden.shape}, which pooling {pooling!r} can't take; "
+                f"{self.folder / DECLARATION} names another output or pooling",
+                path=self.model,
             )
         if pooling == "mean":
             counts = np.maximum(mask.sum(axis=1), 1).astype(np.float32)
@@ -188,7 +191,7 @@ def read_declaration(path: Path) -> OnnxSettings:
     try:
         return OnnxSettings.of(table)
     except OptionError as problem:
-        raise InputError(f"{path}: {str(problem).removeprefix('--encoder.').removeprefix('encoder_')}") from None
+        raise InputError(problem.message(lambda option: option.name), path=path) from None
 
 
 def _sha256(path: Path) -> str:

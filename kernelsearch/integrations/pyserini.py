@@ -144,7 +144,7 @@ class KernelSearcher:
         """Pyserini's LuceneIndexReader of the index."""
         if self._reader is None:
             if self.index.shards.sharded:
-                raise InputError(f"{self.index.name}: Pyserini's LuceneIndexReader opens one index, not shards")
+                raise InputError("Pyserini's LuceneIndexReader opens one index, not shards", path=self.index.name)
             self._reader = import_pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
         return self._reader
 

@@ -71,7 +71,7 @@ def build_index(
             bar.update(indexed - reported)
             reported = indexed
     if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
-        raise InputError(f"{index}: cannot be written (No space left on device)")
+        raise InputError("cannot be written (No space left on device)", path=index)
     if failure:
         raise failure[0]
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())
@@ -87,7 +87,7 @@ def refuse_losses(index: Path, total: int, indexed: int, empty: int) -> None:
     Anserini logs a document or a file that it can't read and goes on with the rest. `index` is named in the message.
     """
     if indexed + empty != total:
-        raise JavaError(f"{index}: Anserini indexed {indexed + empty} of {total} documents and gave up on the others")
+        raise JavaError(f"Anserini indexed {indexed + empty} of {total} documents and gave up on the others", path=index)
 
 
 @jvm.calls_java

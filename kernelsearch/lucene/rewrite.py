@@ -57,9 +57,9 @@ def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path 
         worker.join(0.1)
     if isinstance(result[0], Exception):
         if "No space left on device" in str(result[0]):
-            raise InputError(f"{into}: cannot be written (No space left on device)")
+            raise InputError("cannot be written (No space left on device)", path=into)
         if "created with major version" in str(result[0]):
-            raise IndexProblem(f"{old}: written by another release of Lucene than this one; index the collection again")
+            raise IndexProblem("written by another release of Lucene than this one; index the collection again", path=old)
         raise result[0]
     counts = np.zeros(len(keys), dtype=np.int32)
     counts[order] = result[0]

@@ -23,7 +23,7 @@ def picture_format(path: str | Path) -> str:
     """The format that the file name `path` asks for, "png" or "svg"; anything else is an `InputError`. Needs no matplotlib."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
-        raise InputError(f"{path}: only {' and '.join(FORMATS)} can be drawn")
+        raise InputError(f"only {' and '.join(FORMATS)} can be drawn", path=path)
     return FORMATS[suffix]
 
 

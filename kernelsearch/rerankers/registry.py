@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch import rerankers
-from kernelsearch.core.errors import OptionError, nearest
+from kernelsearch.core.errors import Flag, OptionError, nearest
 from kernelsearch.core.options import Option, Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class Method:
         """
         for name in ("topics", "qrels", "clicks") if self.learns_from is not None else ():
             if getattr(data, name) and name not in (self.learns_from or ()):
-                raise OptionError(f"--{name}: has no effect on --rerank {self.name}, which doesn't learn from it")
+                raise OptionError(
+                    "has no effect on ", Flag("rerank", value=self.name), ", which doesn't learn from it", option=Flag(name)
+                )
         return self.load().fit(index, data, self.read_fit_settings(options))
 
     def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:
@@ -141,7 +143,7 @@ def method(name: str) -> Method:
     """The method of a name; raises OptionError where there is none."""
     known = methods()
     if name not in known:
-        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}{nearest(name, known)}")
+        raise OptionError(f"{name!r} is not one of {', '.join(known)}{nearest(name, known)}", option=Flag("rerank"))
     return known[name]
 
 
@@ -152,7 +154,9 @@ def artefact_kinds() -> list[ArtefactKind]:
         try:
             kinds += declared.load_artefact_kinds()
         except (ImportError, AttributeError) as problem:
-            logger.warning("--rerank %s: its artefacts are unknown (%s: %s)", declared.name, type(problem).__name__, problem)
+            logger.warning(
+                "%s: its artefacts are unknown (%s: %s)", Flag("rerank", value=declared.name), type(problem).__name__, problem
+            )
     return kinds
 
 

@@ -18,7 +18,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.middleware.cors import CORSMiddleware
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, models, parameters
@@ -180,7 +180,7 @@ async def _json_body(request: Request) -> Any:
             return parse_json(body, "body")
         return await asyncio.get_running_loop().run_in_executor(None, parse_json, body, "body")
     except InputError as problem:
-        raise Refused(400, str(problem)) from None
+        raise Refused(400, problem.message(Flag.in_request)) from None
 
 
 def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: RequestLimits) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import orjson
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, Flag, IndexProblem, JavaError, KernelSearchError
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
@@ -37,9 +37,9 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
             return 503, "the click log is locked by another process; try again later", {"retry-after": RETRY_AFTER}
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
-            return 500, str(error), {}
+            return 500, error.message(Flag.in_request), {}
         case KernelSearchError():
-            line = " ".join(str(error).split()).removeprefix("--")
+            line = " ".join(error.message(Flag.in_request).split())
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
         case NotFound():
             return 404, str(error), {}

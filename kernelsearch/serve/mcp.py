@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic import ConfigDict
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, parameters
 from kernelsearch.serve.errors import describe_error
@@ -36,7 +36,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         from mcp.server.mcpserver.tools import Tool
         from mcp.server.transport_security import TransportSecuritySettings
     except ImportError:
-        raise OptionError("--mcp: needs the package mcp; pip install 'kernelsearch[mcp]'") from None
+        raise OptionError("needs the package mcp; pip install 'kernelsearch[mcp]'", option=Flag("mcp")) from None
     limits = service.settings.limits
     search_reader = Reader(parameters.SEARCH, limits, ranks=True)
     explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)

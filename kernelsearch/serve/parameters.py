@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kernelsearch.core.errors import OptionError, nearest
+from kernelsearch.core.errors import Flag, OptionError, nearest
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
@@ -223,7 +223,8 @@ class Reader:
         try:
             parameters.filters.append(Filter.parse(text))
         except OptionError as problem:
-            raise OptionError(f"filter: {problem}") from None
+            problem.option = Flag("filter")
+            raise
 
     def _add_column(self, parameters: Parameters, value: str) -> None:
         names = tuple(name.strip() for name in value.split(","))
@@ -273,8 +274,8 @@ def _parse(option: Option, value: str, name: str) -> Any:
             raise OptionError(f"a value is above {option.request_high} and not inf")
         return parsed
     except OptionError as problem:
-        reason = str(problem).removeprefix("--").removeprefix(f"{option.name}: ").removeprefix(f"{option.key}: ")
-        raise OptionError(f"{name}: {reason}") from None
+        problem.option = Flag(name)
+        raise
 
 
 def _max_values(option: Option) -> int:

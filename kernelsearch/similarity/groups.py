@@ -29,7 +29,7 @@ def groups_from_pairs(path: str | Path) -> Groups:
         if line.strip():
             pair = line.split("\t") if "\t" in line else line.split()
             if len(pair) != 2:
-                raise InputError(f"{path}: line {number}: two docids were expected, {len(pair)} found")
+                raise InputError(f"two docids were expected, {len(pair)} found", path=path, line=number)
             pairs.append([docid.strip() for docid in pair])
     return pairs
 
@@ -44,7 +44,7 @@ def groups_from_classes(path: str | Path) -> Groups:
         if line.strip():
             parts = line.rstrip("\n").split("\t") if "\t" in line else line.split(None, 1)
             if len(parts) != 2 or not all(part.strip() for part in parts):
-                raise InputError(f"{path}: line {number}: a docid and a class were expected")
+                raise InputError("a docid and a class were expected", path=path, line=number)
             classes.setdefault(parts[1].strip(), []).append(parts[0].strip())
     return list(classes.values())
 
@@ -58,11 +58,11 @@ def read_docids(path: str | Path) -> list[str]:
     for number, line in lines(path):
         docid = line.strip()
         if docid in groups:
-            raise InputError(f"{path}: line {number}: {quote(docid)} appears twice")
+            raise InputError(f"{quote(docid)} appears twice", path=path, line=number)
         if docid:
             groups[docid] = number
     if not groups:
-        raise InputError(f"{path}: no docids in it")
+        raise InputError("no docids in it", path=path)
     return list(groups)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
@@ -84,7 +84,9 @@ def encode_documents(
             work.save(start + len(rows))
             bar.update(len(rows))
     if work.writer is None:
-        raise InputError(f"--field: no document has a text stored as {field!r}; index with the text, or import vectors")
+        raise InputError(
+            f"no document has a text stored as {field!r}; index with the text, or import vectors", option=Flag("field")
+        )
     present, dims = work.present, work.writer.matrix.shape[1]
 
     def fill(partial: Path) -> None:
@@ -139,7 +141,7 @@ class _Work:
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
             name = self._forward.docids[rows[int(bad[0])]]
-            raise InputError(f"--encoder: {self._source}: document {name!r} gives a value that is not finite")
+            raise InputError(f"document {name!r} gives a value that is not finite", option=Flag("encoder"), path=self._source)
         if self.writer is None:
             self.path.mkdir(parents=True, exist_ok=True)
             self.writer = self._open(len(self._forward), vectors.shape[1], new=True)

@@ -386,7 +386,7 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
     query, candidates = first(tiny, "washer")
     after = reading.apply(query, candidates, context())
     same(after, candidates)
-    assert after.fallbacks == (("pert", f"{file} has no expanded query for it"),)
+    assert after.fallbacks == (("pert", "the file of queries has no expanded query for it"),)
 
 
 @pytest.mark.parametrize("terms", ["{}", '{"tap": 0}'])
@@ -418,7 +418,7 @@ def test_given_perturbations(tiny, tmp_path):
     file.write_text("other\t1 0\n")
     after = pert(tiny, perturbations=str(file)).apply(query, candidates, context())
     same(after, candidates)
-    assert after.fallbacks == (("pert", "--pert.perturbations has no weights for the query"),)
+    assert after.fallbacks == (("pert", "the file of perturbations has no weights for the query"),)
 
 
 @pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])

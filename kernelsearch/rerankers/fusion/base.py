@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import Flag
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
@@ -67,7 +68,7 @@ class FusedReranker(Reranker[D]):
                 self.table_recipe,
                 sources=self.sources,
                 model=context.model,
-                option=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
+                option=Flag("model", "fusion") if self.name == "fusion" else Flag("rerank", value=self.name),
                 training_votes=self.training_votes,
                 runs=self.runs,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors
@@ -46,8 +46,9 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     docid = reranker.index.forward.docids[doc]
     if row is None:
         raise OptionError(
-            f"--docid: {docid} is not among the {pool.depth} documents that {reranker.name} scores for this query; the others "
-            "of the list follow them"
+            f"{docid} is not among the {pool.depth} documents that {reranker.name} scores for this query; "
+            "the others of the list follow them",
+            option=Flag("docid"),
         )
     parts = reranker.learner.contributions(table)[row]
     order = np.argsort(-np.abs(parts), kind="stable")

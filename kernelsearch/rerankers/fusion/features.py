@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
@@ -209,7 +209,11 @@ class FeatureSpec:
     settings: Settings
 
 
-def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
+#: The options of recipes.
+FEATURES, SOURCES = Flag("features", "fusion"), Flag("sources", "fusion")
+
+
+def parse(text: str, option: Flag = FEATURES) -> FeatureSpec:
     """Parses `text`, a feature as KIND or KIND:NAME=VALUE,...; raises OptionError, which names `option`, for unknown ones."""
     kind, _, tail = text.strip().partition(":")
     positional = OTHER_KINDS[kind].positional if kind in OTHER_KINDS else None
@@ -219,12 +223,12 @@ def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
     for part in filter(None, tail.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise OptionError(f"{option}: {text!r}: {part!r} should read NAME=VALUE")
+            raise OptionError(f"{text!r}: {part!r} should read NAME=VALUE", option=option)
         parameters[key.strip()] = value.strip()
     return FeatureSpec(text.strip(), kind, _settings_type(kind, option).of(parameters))
 
 
-def _settings_type(kind: str, option: str) -> type[Settings]:
+def _settings_type(kind: str, option: Flag) -> type[Settings]:
     if kind in OTHER_KINDS:
         return OTHER_KINDS[kind].settings_type
     if kind in KERNEL_SETTINGS:
@@ -233,18 +237,18 @@ def _settings_type(kind: str, option: str) -> type[Settings]:
         return FieldSettings
     method = registry.methods().get(kind)
     if method is None or method.fuses:
-        raise OptionError(f"{option}: unknown feature {kind!r}; known: {', '.join(known_features())}")
+        raise OptionError(f"unknown feature {kind!r}; known: {', '.join(known_features())}", option=option)
     return method.settings
 
 
-def parse_recipe(text: str, option: str = "--fusion.features") -> tuple[str, ...]:
+def parse_recipe(text: str, option: Flag = FEATURES) -> tuple[str, ...]:
     """The names of the recipe `text`, separated by spaces or semicolons, without repetitions.
 
     Raises OptionError, which names `option`, for an empty recipe and for a feature that doesn't exist.
     """
     names = tuple(dict.fromkeys(text.replace(";", " ").split()))
     if not names:
-        raise OptionError(f"{option}: names no feature")
+        raise OptionError("names no feature", option=option)
     for name in names:
         parse(name, option)
     return names
@@ -284,7 +288,7 @@ class Features:
         sources: Sequence[str] = (),
         model: Model = BM25Model(),  # noqa: B008  an immutable value
         threads: int = 1,
-        option: str = "--fusion.features",
+        option: Flag = FEATURES,
         training_votes: TrainingVotes | None = None,
         runs: Mapping[str, str] | None = None,
         shared: Mapping[str, Feature[Any]] | None = None,
@@ -298,12 +302,14 @@ class Features:
             by_name[name] = context.shared[name] = context.shared.get(name) or build(spec, context)
         for name in context.runs:
             if name not in context.used_runs:
-                raise OptionError(f"--fusion.runs: {name}: has no effect, because no feature of the model is run:{name}")
+                raise OptionError(
+                    f"{name}: has no effect, because no feature of the model is run:{name}", option=Flag("runs", "fusion")
+                )
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:
             if not by_name[name].retrieves:
-                raise OptionError(f"{option.replace('features', 'sources')}: {name!r} brings no candidates of its own")
+                raise OptionError(f"{name!r} brings no candidates of its own", option=SOURCES if option == FEATURES else option)
 
     def pool(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[Candidates]:
         """The union of the best `depth` documents of the first stage and of each source, in the first stage's order.

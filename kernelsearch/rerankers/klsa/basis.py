@@ -182,7 +182,7 @@ def fold_in(
     Raises OptionError for a basis from landmarks.
     """
     if old.parameters["landmarks"]:
-        raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
+        raise OptionError("a basis from landmarks has no feature map to fold documents in by; fit it again", path=old.path)
     places = _matching_features(old, collection, kernel)
     rows = FeatureSource(collection, kernel, memory=memory).rows()
     right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)
@@ -273,7 +273,7 @@ def scratch_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, limit:
             os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is an error here, not a SIGBUS later
             return np.memmap(stream, dtype, "r+", shape=shape)
     except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
+        raise InputError(f"cannot be written ({problem.strerror or problem})", path=folder) from None
 
 
 def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:

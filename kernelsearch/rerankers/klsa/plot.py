@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Context
@@ -27,7 +27,7 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     and labelled besides the first documents after reranking. Raises OptionError where the basis has one dimension.
     """
     if reranker.basis.dims < 2:
-        raise OptionError("--plot: the basis has one dimension only; two are drawn")
+        raise OptionError("the basis has one dimension only; two are drawn", option=Flag("plot"))
     figure = new_figure(8.5, 6)
     axes = figure.add_subplot()
     points = plane(reranker)

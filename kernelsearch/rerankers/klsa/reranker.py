@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, OptionError
 from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import StringTable
@@ -161,7 +161,9 @@ class KernelLSA(Reranker[KernelLSASettings]):
         fitted_dims = self.basis.dims
         self.dims = self.settings.dims or fitted_dims
         if self.dims > fitted_dims:
-            raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {fitted_dims}")
+            raise OptionError(
+                f"{self.dims}, but ", self.basis.path, f" was fitted with {fitted_dims}", option=Flag("dims", "klsa")
+            )
         self.automatic = self.settings.z is None
         self.z = self.settings.z or POSTERIOR_DOCUMENTS
         chosen = self.settings.lambda_
@@ -176,18 +178,21 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if self.settings.basis is None and not (path / "meta.json").exists():
             command = fitting_command(index)
             if rows > FIT_ON_USE:
-                raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
+                raise ArtefactError(f"no basis has been fitted for this index yet; make one with: {command}", path=path)
             logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
             self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
         basis = LatentBasis(path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
-                f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
-                f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
+                "this basis was made for another index, or before this one changed; fit it again with: "
+                f"{fitting_command(index)} (",
+                Flag("fold-in", "klsa"),
+                " keeps the old decomposition)",
+                path=path,
             )
         if len(basis.rows) != rows:
             damage = f"{len(basis.rows)} rows for {rows} documents"
-            raise ArtefactError(f"{path}: damaged ({damage}); fit it again with: {fitting_command(index)}")
+            raise ArtefactError(f"damaged ({damage}); fit it again with: {fitting_command(index)}", path=path)
         return basis
 
     @classmethod
@@ -350,7 +355,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         kernel = make_kernel(self.basis.parameters, self.index)
         if not kernel.has_query:
-            raise OptionError(f"--klsa.scores kernel: {kernel} compares documents only; use --klsa.scores first")
+            raise OptionError(
+                f"{kernel} compares documents only; use ",
+                Flag("scores", "klsa", value="first"),
+                option=Flag("scores", "klsa", value="kernel"),
+            )
         return kernel
 
     @cached_property

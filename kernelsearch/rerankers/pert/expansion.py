@@ -83,7 +83,7 @@ def read_perturbations(path: str) -> dict[str, Floats]:
             raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(by_qid[qid][0])} before")
         by_qid.setdefault(qid, []).append(row)
     if not by_qid:
-        raise InputError(f"{path}: holds no perturbation")
+        raise InputError("holds no perturbation", path=path)
     return {qid: np.array(rows) for qid, rows in by_qid.items()}
 
 
@@ -234,12 +234,13 @@ class PertExpander:
         """The query's perturbations over the terms that the index has, shape (variants, terms)."""
         if self.perturbations:
             if query.qid not in self.perturbations:
-                raise CannotAct("--pert.perturbations has no weights for the query")
+                raise CannotAct("the file of perturbations has no weights for the query")
             multipliers = self.perturbations[query.qid]
             if multipliers.shape[1] != len(known):
                 raise InputError(
-                    f"{self.settings.perturbations}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
-                    f"{multipliers.shape[1]} weights were given"
+                    f"query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), {multipliers.shape[1]} "
+                    "weights were given",
+                    path=self.settings.perturbations,
                 )
             return multipliers[:, known]
         settings = self.settings

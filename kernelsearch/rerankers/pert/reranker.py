@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
@@ -64,9 +64,9 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
     def _expanded(self, query: Query, candidates: Candidates, context: Context, single_terms: list[Candidates] | None) -> Query:
         if self.read_queries is not None:
             if query.qid not in self.read_queries:
-                raise CannotAct(f"{self.settings.queries} has no expanded query for it")
+                raise CannotAct("the file of queries has no expanded query for it")
             if not any(self.read_queries[query.qid].weights):
-                raise CannotAct(f"{self.settings.queries} has no term with a weight above 0 for it")
+                raise CannotAct("the file of queries has no term with a weight above 0 for it")
             return self.read_queries[query.qid]
         return self.expander.expand(query, candidates, context.model, single_terms).mixed(self.alpha)
 
@@ -146,7 +146,12 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         expansion = self.expansion(query, candidates, context)
         if not expansion.coordinates.size:
             raise OptionError(
-                "--plot: only --pert.method program with --pert.kernel perturbation or gram has coordinates to draw"
+                "only ",
+                Flag("method", "pert", value="program"),
+                " with ",
+                Flag("kernel", "pert", value="perturbation"),
+                " or gram has coordinates to draw",
+                option=Flag("plot"),
             )
         plot(expansion, grouped(expansion, self.settings.groups), self.strategy, path)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import WRITER_TIMEOUT, import_log
 from kernelsearch.clicks.store import ClickLog, new_database_beside, replace_database
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.types import Candidates, Query
@@ -36,7 +36,7 @@ class ClickReranker(Reranker[L]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         settings = self.settings
-        vectors = parse_query_kernel(settings.queries, index.vectors, f"--{self.name}.queries")
+        vectors = parse_query_kernel(settings.queries, index.vectors, Flag("queries", self.name))
         weights = Weights(
             settings.click_weight,
             settings.ngram_weight,
@@ -46,7 +46,7 @@ class ClickReranker(Reranker[L]):
         )
         if not weights.any():
             raise OptionError(
-                f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
+                Flag("click-weight", self.name), ", ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
         self.log = open_log(index, settings.clicks, self.name)
         self.similar = SimilarQueries(
@@ -68,7 +68,7 @@ class ClickReranker(Reranker[L]):
         log that is replaced is kept beside it: a service may have recorded it, and clicks can't be made again.
         """
         if data.clicks is None:
-            raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
+            raise OptionError("needs ", Flag("clicks"), ", the log to import", option=Flag("rerank", value=cls.method.name))
         path = (data.output or index.artefacts) / "clicks.db"
         imported = new_database_beside(path)
         try:

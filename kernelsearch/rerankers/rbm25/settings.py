@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 
 
@@ -104,7 +104,11 @@ class PairwiseKernelSettings(RobustBM25Settings):
         super().__post_init__()
         for name in ("epsilon", "relevance", "k3", "mu"):
             if getattr(self, name) != getattr(type(self), name):
-                raise OptionError(f"--pairwise.{name}: the pairwise kernel has no BM25 or other g; use it with --rerank rbm25")
+                raise OptionError(
+                    "the pairwise kernel has no BM25 or other g; use it with ",
+                    Flag("rerank", value="rbm25"),
+                    option=Flag(name, "pairwise"),
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

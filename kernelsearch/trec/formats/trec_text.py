@@ -25,13 +25,13 @@ def read_trec(path: Path, encoding: str) -> Records:
             yield f"line {start}", _trec_document("\n".join(body))
             inside = False
         elif inside and line.strip().upper().startswith("<DOC>"):
-            raise InputError(f"{path}: line {number}: <DOC> within the document of line {start}, which has no line </DOC>")
+            raise InputError(f"<DOC> within the document of line {start}, which has no line </DOC>", path=path, line=number)
         elif inside:
             body.append(line)
         elif line.strip():
-            raise InputError(f"{path}: line {number}: text outside <DOC> ... </DOC>")
+            raise InputError("text outside <DOC> ... </DOC>", path=path, line=number)
     if inside:
-        raise InputError(f"{path}: line {start}: <DOC> without </DOC>")
+        raise InputError("<DOC> without </DOC>", path=path, line=start)
 
 
 def _trec_document(body: str) -> dict[str, Any]:

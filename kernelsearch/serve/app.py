@@ -23,7 +23,7 @@ from kernelsearch.core.reading import parse_json
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, models, parameters
 from kernelsearch.serve.catalogue import ServedIndex
-from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, error_response
+from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, describe_invalid, error_response
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
 from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
@@ -295,11 +295,7 @@ def _validated(model: type[M], record: Any) -> M:
     try:
         return model.model_validate(record)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
-        reason = f"unknown; known: {', '.join(model.model_fields)}" if unknown else first["msg"]
-        raise Refused(400, f"{where}: {reason}") from None
+        raise Refused(400, describe_invalid(problem, model.model_fields)) from None
 
 
 def _add_documents_route(app: FastAPI, service: Service) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import orjson
 from fastapi.responses import Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, Flag, IndexProblem, JavaError, KernelSearchError
@@ -19,6 +21,14 @@ RETRY_AFTER = "1"
 #: Classes of errors that `error_response` answers.
 ANSWERED = (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception)
 logger = logging.getLogger("kernelsearch.serve")
+
+
+def describe_invalid(problem: ValidationError, known: Iterable[str]) -> str:
+    """One line about the first part of a JSON value that is wrong; `known` are the names that the value may have."""
+    first = problem.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "body"
+    unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+    return f"{where}: unknown; known: {', '.join(known)}" if unknown else f"{where}: {first['msg']}"
 
 
 def error_response(error: Exception) -> Response:

@@ -142,7 +142,7 @@ def test_what_is_no_click_database_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"text.db: not a click database"):
         import_records(LISTS, tmp_path / "text.db", append=True)
     import_records(LISTS, tmp_path / "c.db", eta=1.0)
-    with pytest.raises(OptionError, match="--eta"):
+    with pytest.raises(OptionError, match="eta"):
         import_records(LISTS, tmp_path / "c.db", append=True, eta=0.5)
 
 

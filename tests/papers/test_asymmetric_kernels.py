@@ -790,7 +790,7 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     expected = robust_bm25(records, log, texts[0], rows_and_scores(candidates), options, others)
     assert reranked == pytest.approx(expected, abs=2e-4)
     assert reranked != pytest.approx(robust_bm25(records, log, texts[0], rows_and_scores(candidates), options), abs=2e-3)
-    with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
+    with pytest.raises(InputError, match=r"rbm25_pairs_clicks: .*no such file"):
         method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
 
 

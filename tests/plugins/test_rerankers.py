@@ -67,7 +67,7 @@ def test_the_python_api_checks_its_options(install, tiny):
     install("site")
     result = tiny.search("water panel washer", rerank="coverage", coverage_reward=5.0)
     assert [hit.docid for hit in result] == [docid for docid, _ in expected(tiny, "water panel washer", 5.0)]
-    with pytest.raises(OptionError, match=r"--coverage\.reward: -1\.0 is below 0"):
+    with pytest.raises(OptionError, match=r"coverage_reward: -1\.0 is below 0"):
         tiny.search("water panel washer", rerank="coverage", coverage_reward=-1)
 
 

@@ -118,5 +118,5 @@ def test_lists_are_ordered_by_score_then_docid_and_checked(tiny):
 def test_places_of_documents_in_a_list(tiny):
     candidates = Candidates(np.array([3, 0, 5], dtype=np.int32), np.ones(3))
     assert [position(candidates, doc) for doc in (3, 0, 5, 1)] == [0, 1, 2, None]
-    with pytest.raises(InputError, match=r"--docid: d2 is not among the 3 candidates that klsa ranks"):
+    with pytest.raises(InputError, match=r"docid: d2 is not among the 3 candidates that klsa ranks"):
         Given(tiny).place_of(candidates, 1)

@@ -106,7 +106,7 @@ def test_lambda_zero_gives_the_first_stage_back(indexed, query, listed):
 def test_fewer_dimensions_are_the_first_ones(indexed, query, listed):
     scores = KernelLSA(indexed, dims=5, z=3).score(query, listed)
     assert scores == pytest.approx(dense_scores(indexed, query, 3, 0.9, dims=5)[listed.docs], abs=2e-6)
-    with pytest.raises(OptionError, match=r"--klsa.dims: 21, but .* was fitted with 20"):
+    with pytest.raises(OptionError, match=r"klsa_dims: 21, but .* was fitted with 20"):
         KernelLSA(indexed, dims=21)
 
 

@@ -206,15 +206,15 @@ def test_rm1_forgets_the_query(tiny):
 
 
 def test_bad_options_are_named(tiny):
-    with pytest.raises(OptionError, match=r"--pert.kernel: 'cosine' is not one of perturbation"):
+    with pytest.raises(OptionError, match=r"pert_kernel: 'cosine' is not one of perturbation"):
         pert(tiny, kernel="cosine")
-    with pytest.raises(OptionError, match=r"--pert.alpha: 1.5 is above 1"):
+    with pytest.raises(OptionError, match=r"pert_alpha: 1.5 is above 1"):
         pert(tiny, alpha=1.5)
 
 
 @pytest.mark.parametrize("name", ["gamma", "kappa", "balance", "coverage", "budget", "temperature"])
 def test_infinite_options_are_refused(tiny, name):
-    with pytest.raises(OptionError, match=rf"--pert\.{name}: inf is"):
+    with pytest.raises(OptionError, match=rf"pert_{name}: inf is"):
         pert(tiny, **{name: float("inf")})
 
 

@@ -424,7 +424,7 @@ def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database,
     asked = ["--index", str(demo_index.path), "--query", "tap"]
     flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
     for more in ([*flags, "0.1"], ["--config", str(config)]):
-        with pytest.raises(OptionError, match=r"--pairwise\.epsilon: the pairwise kernel has no BM25"):
+        with pytest.raises(OptionError, match=r"pairwise_epsilon: the pairwise kernel has no BM25"):
             search.main([*asked, *more])
     search.main([*asked, *flags, "0.5"])
 
@@ -469,7 +469,7 @@ def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monk
     assert first.log.path == second.log.path and first.log.path.parent == tiny.artefacts
     log_path = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
     assert log_path == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == log_path
-    with pytest.raises(OptionError, match="needs --clicks"):
+    with pytest.raises(OptionError, match="needs clicks"):
         RobustBM25.method.fit(tiny, TrainingData())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.index import Index
 from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.tune import Tuned
@@ -38,6 +39,7 @@ COMMON = ("index", "topics", "qrels", "rerank", "try", "measure", "samples", "ou
 FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 
+@checked
 def tune(
     index: Index | Source,
     topics: Topics,

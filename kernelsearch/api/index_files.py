@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError
+from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError, quote
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, check_field
@@ -44,6 +45,7 @@ class IndexFiles:
     `java_heap`, `progress` and `vector_settings` as given.
     """
 
+    @checked
     def __init__(
         self,
         path: Source,
@@ -277,6 +279,8 @@ def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> 
     """Settings of vectors from a name or from options by name."""
     if isinstance(value, VectorSettings):
         return value
+    if value is not None and not isinstance(value, str | Mapping):
+        raise InputError(f"a name, or options by name, was expected, not {quote(value)}", option=Flag("vectors"))
     return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
 
 

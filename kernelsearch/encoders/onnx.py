@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import read_toml
 from kernelsearch.core.rows import unit_rows
@@ -78,9 +79,7 @@ class OnnxEncoder(Encoder):
             import onnxruntime  # noqa: F401  `_open` uses it
             import tokenizers
         except ImportError as problem:
-            raise OptionError(
-                f"{problem.name} is not installed; pip install 'kernelsearch[encode]'", option=Flag("encoder")
-            ) from None
+            raise OptionError(f"{problem.name} is not installed; {install_command('encode')}", option=Flag("encoder")) from None
         # Both libraries raise exceptions of their own making, most of them plain Exception.
         try:
             self._session, self._one_thread = self._open(), False

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.core.execution import Engine, Held, Item, Result, Shared, halves
+from kernelsearch.core.installed import install_command
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
 ANSWER, FIRST_WORKER = 10.0, 60.0
@@ -39,7 +40,7 @@ class DaskEngine(Engine):
             import distributed
         except ImportError:
             raise OptionError(
-                "needs Dask; install it with: pip install 'kernelsearch[dask]'", option=Flag("engine", value="dask")
+                f"needs Dask; install it with: {install_command('dask')}", option=Flag("engine", value="dask")
             ) from None
         _silence_loggers()
         # Matrices for all workers are sent with a task, and Dask would warn about each.

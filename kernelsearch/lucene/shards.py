@@ -24,7 +24,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -33,7 +33,7 @@ from typing import Any
 
 from kernelsearch.core import checksums
 from kernelsearch.core.checksums import is_signed_correctly, signed
-from kernelsearch.core.errors import Flag, IndexProblem, InputError, OptionError
+from kernelsearch.core.errors import Flag, IndexProblem, InputError, OptionError, quote
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import remove_leftovers
 from kernelsearch.lucene import jvm
@@ -126,7 +126,10 @@ def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
     `artefacts` is the folder for artefacts, by default inside the collection. Raises IndexProblem for a folder that is missing
     or is not a Lucene index, OptionError for an index that is named twice.
     """
-    folders = tuple(Path(folder) for folder in ([source] if isinstance(source, str | Path) else source))
+    named = [source] if isinstance(source, str | Path) else source
+    if not isinstance(named, Iterable) or not all(isinstance(folder, str | Path) for folder in named):
+        raise InputError(f"a folder, or several, was expected, not {quote(source)}", option=Flag("index"))
+    folders = tuple(map(Path, named))
     if not folders:
         raise OptionError("no index is named", option=Flag("index"))
     paths = tuple(shard for folder in folders for shard in _shards_of(folder))

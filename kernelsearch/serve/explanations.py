@@ -91,7 +91,7 @@ def plot(served: ServedIndex, parameters: Parameters) -> bytes:
         row = _listed_row(served, parameters, result)
         path = Path(folder) / "plot.svg"
         if not load_matplotlib():
-            raise OptionError("plots need matplotlib where the server runs; pip install 'kernelsearch[plots]'")
+            raise OptionError("plots need matplotlib where the server runs (the extra plots of kernelsearch)")
         try:
             document = row if parameters.docid is not None else None
             result.rerankers[0].plot(result.query, result.before, document, path, result.context)

@@ -14,6 +14,7 @@ import orjson
 from pydantic import ConfigDict, ValidationError
 
 from kernelsearch.core.errors import Flag, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, parameters
 from kernelsearch.serve.errors import describe_error, describe_invalid
@@ -35,7 +36,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         from mcp.server.mcpserver.tools import Tool
         from mcp.server.transport_security import TransportSecuritySettings
     except ImportError:
-        raise OptionError("needs the package mcp; pip install 'kernelsearch[mcp]'", option=Flag("mcp")) from None
+        raise OptionError(f"needs the package mcp; {install_command('mcp')}", option=Flag("mcp")) from None
     limits = service.settings.limits
     search_reader = Reader(parameters.SEARCH, limits, ranks=True)
     explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)

@@ -105,7 +105,7 @@ def test_command_line_from_simulation_to_pairs(tmp_path, capsys, tiny_path):
     [
         (["--index", "i", "--run", "r"], "give one of them"),
         (["--run", "r", "--variants", "v"], "--variants needs --index"),
-        (["--index", "i", "--explore", "2"], "--explore: 2.0 is above 1"),
+        (["--index", "i", "--explore", "2"], "explore: 2.0 is above 1"),
     ],
 )
 def test_simulate_refuses_contradictions(arguments, message):

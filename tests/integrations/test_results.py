@@ -156,7 +156,7 @@ def test_an_explanation_is_a_nested_list_in_notebooks():
         ({"nonsense": 1}, "nonsense: unknown option; known: hits, "),
         ({"rerank": "nonsense"}, "'nonsense' is not one of"),
         ({"rerank": {"pert": {"nonsense": 1}}}, "pert: unknown option 'nonsense'"),
-        ({"rerank": "pert", "pert_alpha": 2}, "--pert.alpha: 2.0 is above 1"),
+        ({"rerank": "pert", "pert_alpha": 2}, "pert_alpha: 2.0 is above 1"),
         ({"k": 0}, "k: 0 is below 1"),
     ],
 )
@@ -191,7 +191,7 @@ def test_train_makes_later_searches_use_what_was_fitted(ready):
     before = index.pipeline("klsa")
     index.train("klsa")
     assert index.pipeline("klsa") is not before
-    with pytest.raises(kernelsearch.KernelSearchError, match="pert: needs no training"):
+    with pytest.raises(kernelsearch.KernelSearchError, match="rerank='pert': needs no training"):
         index.train("pert")
 
 

@@ -488,7 +488,7 @@ def test_values_of_nested_objects(tmp_path):
     with pytest.raises(InputError, match=r"no '_source\.none', which columns names, among _id, _source"):
         list(read_documents(file, columns={"contents": "_source.none"}))
     file.write_text('{"id": 7, "body": {"lang": 3, "text": "Turn it off"}}\n')
-    advice = r"document 7: body is an object \(lang, text\), a text was expected; --columns contents=body\.text names"
+    advice = r"document 7: body is an object \(lang, text\), a text was expected; columns contents=body\.text names"
     with pytest.raises(InputError, match=advice):
         list(read_documents(file))
     assert [document["contents"] for _, document in read_documents(file, columns={"contents": "body.text"})] == ["Turn it off"]

@@ -161,7 +161,7 @@ def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys)
     assert "a tuned setting is worse than the given one" in capsys.readouterr().err
     tune.main([*data, "--try", "k1=0.9", "--processes", "1", "--output", str(tmp_path / "same.toml")])
     assert "worse" not in capsys.readouterr().err
-    with pytest.raises(OptionError, match=r"try klsa\.z: has no effect without rerank klsa"):
+    with pytest.raises(OptionError, match=r"try='klsa\.z': has no effect without rerank='klsa'"):
         tune.main([*data, "--try", "klsa.z=1", "--output", str(tmp_path / "b.toml")])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 
 #: How often trees are grown anew when a worker is lost over them.
 ATTEMPTS = 4
@@ -42,7 +43,7 @@ def train(
         tracker = import_module("kernelsearch.learning.ranking.dask_tracker")
     except ImportError as problem:
         raise OptionError(
-            f"fusion needs {problem.name}; install it with: pip install 'kernelsearch[dask]'",
+            f"fusion needs {problem.name}; install it with: {install_command('dask')}",
             option=Flag("engine", value="dask"),
         ) from None
     columns = (table, labels, np.repeat(np.arange(len(sizes)), sizes), start)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.reading import TextFile, lines, open_bytes, open_file, report_damage
 from kernelsearch.trec.formats import Records
 
@@ -193,7 +194,7 @@ def read_pdf(path: Path, encoding: str) -> Records:
         import pypdf.errors
     except ImportError:
         raise OptionError(
-            "a PDF; install 'kernelsearch[pdf]' to read it, or name the kind of files to index with ", Flag("format"), path=path
+            f"a PDF; {install_command('pdf')} to read it, or name the kind of files to index with ", Flag("format"), path=path
         ) from None
     # pypdf logs every irregularity of a file that it can read all the same.
     logging.getLogger("pypdf").setLevel(logging.ERROR)

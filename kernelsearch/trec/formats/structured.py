@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 
@@ -176,7 +177,7 @@ def read_parquet(path: Path, encoding: str) -> Records:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise OptionError("a Parquet file; install 'kernelsearch[parquet]' to read it", path=path) from None
+        raise OptionError(f"a Parquet file, which needs pyarrow; {install_command('parquet')}", path=path) from None
     count = 0
     with (
         report_damage(path, "Parquet file", pyarrow.ArrowException, OSError, UnicodeDecodeError),

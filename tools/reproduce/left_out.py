@@ -32,13 +32,13 @@ COLLECTIONS = (
 )  # fmt: skip
 #: Options of the pipeline, and the values that are tried.
 GRIDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "klsa": ({"rerank": "klsa"}, {"klsa.z": "auto,1,10", "klsa.lambda": "0.3,0.5,0.7,0.9"}),
     "RM3": ({"rm3": True}, {"rm3_weight": "0.3,0.5,0.7,0.9", "rm3_docs": "5,10,20"}),
     "Rocchio": ({"rocchio": True}, {"rocchio_beta": "0.25,0.5,0.75,1", "rocchio_docs": "5,10,20"}),
     "pert": ({"rerank": "pert"}, {"pert.alpha": "0.4,0.5,0.6", "pert.docs": "10,20", "pert.kappa": "0.01,0.1"}),
     "mslm": ({"rerank": "mslm"}, {"mslm.scales": "4|8", "mslm.semantic": "0|0.7", "mslm.mix": "0.3,0.5,0.7"}),
+    "klsa": ({"rerank": "klsa"}, {"klsa.z": "auto,1,10", "klsa.lambda": "0.3,0.5,0.7,0.9"}),
 }
-METHODS = ("RM3", "Rocchio", "pert", "mslm", "klsa", "auto")
+METHODS = (*GRIDS, "auto")
 FIGURES, PAGE = Path(__file__).with_suffix(".json"), ROOT / "docs" / "which-method.md"
 AUTO_LABEL = "posteriors={:g},{:g} feedback={:g} bound={}"
 DEFAULT, BEGIN, END = "default", "<!-- begin left-out -->", "<!-- end left-out -->"

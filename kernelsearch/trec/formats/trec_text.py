@@ -1,4 +1,4 @@
-"""TREC text: `<DOC>` elements with `<DOCNO>`, `<TEXT>` and others, read as by Anserini's TrecCollection and TrecwebCollection."""
+"""TREC text: `<DOC>` elements with `<DOCNO>`, `<TEXT>` and others, read as by Anserini (TrecCollection, TrecwebCollection)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.store import ClickLog
+from kernelsearch.clicks.importing import opened_log
 from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import Engine
@@ -378,10 +378,10 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
         raise OptionError(f"--{missing}: is needed with --{present}: --rerank fusion learns from both together")
     if data.clicks is None:
         raise OptionError("--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given")
-    log = ClickLog(data.clicks)
-    logged = list(log.all_queries())
-    shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
-    judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
-    for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-        judged[str(number)][docid] = 1
+    with opened_log(data.clicks) as log:
+        logged = list(log.all_queries())
+        shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
+        judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
+        for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
+            judged[str(number)][docid] = 1
     return {str(number): text for number, text in logged}, judged

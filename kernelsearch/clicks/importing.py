@@ -55,9 +55,11 @@ class Imported:
 
 def is_database(source: str | Path) -> bool:
     """Whether `source` is a file that begins as an SQLite database does."""
+    if not os.path.isfile(source):  # a pipe is read once
+        return False
     try:
         with open(source, "rb") as stream:
-            return os.path.isfile(source) and stream.read(len(SQLITE)) == SQLITE
+            return stream.read(len(SQLITE)) == SQLITE
     except OSError:
         return False  # the reader says why
 

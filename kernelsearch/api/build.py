@@ -170,6 +170,8 @@ class _Build:
         """Stages, indexes and exports."""
         settings = self.settings
         limit = MemoryLimit.parse(settings.memory_limit)
+        if limit and self.only_build and not jvm.running():  # the reader of TREC text starts Java
+            jvm.configure(heap=limit.java_heap)
         staged = stage_documents(
             self.read, self.stage, fields=settings.fields or (), threads=settings.threads, whole=bool(settings.shards),
             progress=self.progress,

@@ -38,7 +38,7 @@ class SimilarSettings(IndexReaderSettings):
     plot: str | None = option(None, "with --explain: PNG or SVG file to draw the contributions into")
     json: bool = option(False, "print JSON")
     qrels: str | None = option(None, "learn that documents judged relevant to the same topic are similar: a file or irds:NAME")
-    clicks: str | None = option(None, "learn that documents clicked for the same query are similar: a click database")
+    clicks: str | None = option(None, "learn that documents clicked for the same query are similar: a click log or database")
     pairs: str | None = option(None, "learn from a file of similar documents, two docids per line")
     classes: str | None = option(None, "learn that documents of the same class are similar: a file, docid and class per line")
     evaluate: bool = option(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_128
 
-from kernelsearch.clicks.records import normalise_query
+from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.core.errors import BusyError, ClickLogError, InputError
 from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_name
 
@@ -185,6 +185,24 @@ class ClickLog:
         where = "AND clicks > 0" if clicked_only else ""
         with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
             yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
+
+    def records(self) -> Iterator[Record]:
+        """Yields the records that the log was made of: the lists, then the rows of tables, each in the order of import."""
+        with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
+            connection.execute("BEGIN")  # all of it in one state, whoever adds records meanwhile
+            docids = ["", *(docid for (docid,) in connection.execute("SELECT docid FROM documents ORDER BY id"))]
+            for text, *row in connection.execute(
+                "SELECT text, docs, positions, clicked FROM impressions AS i JOIN queries AS q ON q.id = i.query ORDER BY i.id"
+            ):
+                docs, positions, clicked = (column.tolist() for column in _unpacked(*row))
+                yield Impression(text, tuple(docids[doc] for doc in docs), tuple(positions), tuple(clicked))
+            yield from map(
+                Tally._make,
+                connection.execute(
+                    "SELECT text, docid, t.clicks, t.impressions, position FROM tallies AS t "
+                    "JOIN queries AS q ON q.id = t.query JOIN documents AS d ON d.id = doc ORDER BY t.id"
+                ),
+            )
 
     def clicked_queries(self) -> int:
         """The number of queries with at least one click."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.clicks.store import ClickLog
+from kernelsearch.clicks.importing import opened_log
 from kernelsearch.core.errors import InputError, quote
 from kernelsearch.core.reading import lines
 
@@ -67,10 +67,10 @@ def read_docids(path: str | Path) -> list[str]:
 
 
 def groups_from_clicks(path: str | Path) -> Groups:
-    """The docids that were clicked for each query of the click database `path`. Raises InputError where it is none."""
-    log = ClickLog(Path(path))
-    shown = log.shown(np.array([number for number, _ in log.all_queries()], dtype=np.int64), clicked_only=True)
+    """The docids that were clicked for each query of the click log or database `path`. Raises InputError where it is none."""
     groups: dict[int, list[str]] = {}
-    for query, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-        groups.setdefault(query, []).append(docid)
+    with opened_log(path) as log:
+        shown = log.shown(np.array([number for number, _ in log.all_queries()], dtype=np.int64), clicked_only=True)
+        for query, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
+            groups.setdefault(query, []).append(docid)
     return list(groups.values())

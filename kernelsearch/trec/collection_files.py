@@ -42,6 +42,7 @@ _MAGIC = (
     (b"\xff\xd8\xff", "an image"),
     (b"GIF8", "an image"),
     (b"BZh", "a bzip2 file"),
+    (b"\x1f\x9d", "a file of compress (.Z)"),
     (b"\xfd7zXZ", "an xz file"),
     (b"\x28\xb5\x2f\xfd", "a zstd file"),
     (b"7z\xbc\xaf", "a 7-Zip archive"),

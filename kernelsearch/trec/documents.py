@@ -103,7 +103,8 @@ def read_documents(
                 record = _rename(record, columns, place)
             if number_documents:
                 record = number_record(record, count + 1)
-            yield place, make_document(record, place, join_titles=join_titles)
+            # The title of TREC text is one of the elements whose text the contents are.
+            yield place, make_document(record, place, join_titles=join_titles and file_kind != "trec")
             count += 1
     if not count:
         raise InputError(f"no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})", path=path)

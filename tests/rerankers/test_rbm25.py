@@ -1,5 +1,7 @@
 """Robust BM25 and its baselines on the bundled collection: the paper's two stories, its formula, explanations, fallbacks."""
 
+import json
+import logging
 import math
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import merge, search
+from kernelsearch.clicks import __main__ as clicks_verb
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
@@ -16,9 +19,11 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.fusion.reranker import training_topics
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
-from kernelsearch.rerankers.rbm25.similar_queries import Similar
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, open_log
+from kernelsearch.similarity.groups import groups_from_clicks
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts, write_jsonl
 
@@ -626,3 +631,37 @@ def test_blanks_do_not_make_another_query(tiny, tmp_path):
         ranked = reranker.apply(query, tiny.lucene.search([query], 10)[0])
         assert ranked.fallbacks == (("substitution", "no other query in the click log is similar"),)
     assert reranker.apply_batch([], []) == []
+
+
+@pytest.mark.parametrize("door", ["train", "search", "fusion", "similar", "import"])
+def test_every_door_reads_logs_and_databases_and_names_skipped_lines(tmp_path, caplog, door):
+    """A log with two bad lines, then the database made of it: the same clicks through whatever takes a click log."""
+    index = kernelsearch.open(build_texts(tmp_path, {"d0": "a dripping tap", "d1": "a blown fuse"}))
+    log, database = tmp_path / "log.jsonl", tmp_path / "log.db"
+    shown = [{"docid": "d0", "clicked": True}, {"docid": "d1", "clicked": True}]
+    log.write_text(json.dumps({"query": "tap", "items": shown}) + '\nno JSON\n{"query": "fuse"}\n')
+    import_log([log], database, eta=0.5)
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+
+    def clicks(source):
+        if door == "similar":
+            return groups_from_clicks(source)
+        if door == "fusion":
+            return training_topics(TrainingData(clicks=source))
+        if door == "search":
+            opened = open_log(index, str(source))
+        elif door == "train":
+            opened = ClickLog(index.train("rbm25", clicks=source, output=tmp_path / source.suffix[1:]))
+        else:
+            clicks_verb.main(["import", "--input", str(source), "--output", str(tmp_path / "out" / f"{source.name}.db")])
+            opened = ClickLog(tmp_path / "out" / f"{source.name}.db")
+        assert opened.eta == (0.5 if source == database else 1.0)
+        return list(opened.records())
+
+    found = clicks(log)
+    messages = [record.getMessage() for record in caplog.records]
+    assert found and f"{log}: 1 impressions imported, 2 lines skipped" in messages
+    reasons = [f"  skipped 1 not JSON (first: {log}:2)", f"  skipped 1 no items (first: {log}:3)"]
+    assert reasons == [message for message in messages if "(first" in message]
+    assert clicks(database) == found

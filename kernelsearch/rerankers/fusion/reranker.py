@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.store import ClickLog
+from kernelsearch.clicks.importing import opened_log
 from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import Engine
@@ -400,22 +400,12 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
             option=Flag(missing),
         )
     if data.clicks is None:
-        raise OptionError(
-            "learns from ",
-            Flag("topics"),
-            " and ",
-            Flag("qrels"),
-            ", from ",
-            Flag("clicks"),
-            ", or from ",
-            Flag("ltr"),
-            "; none was given",
-            option=Flag("rerank", value="fusion"),
-        )
-    log = ClickLog(data.clicks)
-    logged = list(log.all_queries())
-    shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
-    judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
-    for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-        judged[str(number)][docid] = 1
+        parts = "learns from ", Flag("topics"), " and ", Flag("qrels"), ", from ", Flag("clicks"), ", or from ", Flag("ltr")
+        raise OptionError(*parts, "; none was given", option=Flag("rerank", value="fusion"))
+    with opened_log(data.clicks) as log:
+        logged = list(log.all_queries())
+        shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
+        judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
+        for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
+            judged[str(number)][docid] = 1
     return {str(number): text for number, text in logged}, judged

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.importing import import_log, is_database
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, ClickLogError, Flag, InputError
@@ -338,9 +338,8 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
     path = Path(log)
     if not path.is_file():
         raise InputError("no such file", option=Flag(option, owner), path=path)
-    with open(path, "rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
-            return ClickLog(path)
+    if is_database(path):
+        return ClickLog(path)
     file = path.stat()
     state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
     stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"

@@ -1,11 +1,16 @@
-"""What explains a document's score: contributions that sum to it, as text, as HTML for notebooks and as plain data."""
+"""What explains a document's score: contributions that sum to it, as text, as HTML for notebooks and as plain data.
+
+A label or a detail is a text, or a tuple of texts that are read one after the other. Some of them are references, which a
+reader can be shown in other words: `Document`, `Term`, `Feature` and `Symbol`. References are strings, so that every text is
+shown as it is where nothing is known of them. Notes hold documents and terms as references, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +22,70 @@ from kernelsearch.kernels.ranking_models import effective_documents
 SHOWN_NEIGHBOURS = 5
 
 
+class Document(str):
+    """The docid of a document, which has a title."""
+
+
+class Term(str):
+    """A term of the index, often a stem, which has a word."""
+
+
+class WithMeaning(str):
+    """A reference that has its meaning with it; "" where that is not known."""
+
+    meaning: str
+
+    def __new__(cls, text: str, meaning: str = "") -> Self:
+        """The reference `text` with its `meaning`."""
+        made = super().__new__(cls, text)
+        made.meaning = meaning
+        return made
+
+
+class Feature(WithMeaning):
+    """The name of a feature."""
+
+
+class Symbol(WithMeaning):
+    """Symbols of a method's paper, or values in its notation."""
+
+
+#: A text, or texts that are read one after the other.
+Text = str | tuple[str, ...]
+#: The names of references in plain data.
+REFERENCES: dict[type[str], str] = {Document: "document", Term: "term", Feature: "feature", Symbol: "symbol"}
+
+
+def pieces(text: Text) -> tuple[str, ...]:
+    """The texts and references that `text` consists of."""
+    return (text,) if isinstance(text, str) else text
+
+
+def plain(text: Text) -> str:
+    """`text` with references as they are."""
+    return "".join(pieces(text))
+
+
+def joined(separator: str, items: Iterable[str]) -> tuple[str, ...]:
+    """The text of `items`, references or texts, with `separator` between them."""
+    return tuple(piece for item in items for piece in (separator, item))[1:]
+
+
+def _as_data(piece: str) -> str | dict[str, str]:
+    """A piece of a text for JSON: a string, or {kind: reference} with the meaning of a reference that has one."""
+    kind = REFERENCES.get(type(piece))
+    if kind is None:
+        return piece
+    return {kind: piece} | ({"meaning": piece.meaning} if isinstance(piece, WithMeaning) and piece.meaning else {})
+
+
 @dataclass(frozen=True)
 class Contribution:
     """A part of a score: what it comes from, its value, a detail for readers, and the parts that it is the sum of."""
 
-    label: str
+    label: Text
     value: float
-    detail: str = ""
+    detail: Text = ""
     parts: tuple[Contribution, ...] = ()
 
 
@@ -40,11 +102,13 @@ class Explanation:
     def lines(self) -> list[str]:
         """The explanation as indented text."""
         out = [f"{self.method}: {self.docid} scores {self.score:.4f}"]
+        if reranked := self.notes.get("reranked"):
+            out.append(f"the first stage of {self.method} is the list that {', '.join(reranked)} reranked")
 
         def add(parts: Sequence[Contribution], depth: int) -> None:
             for part in parts:
-                detail = f"  ({part.detail})" if part.detail else ""
-                out.append(f"{'  ' * depth}{part.value:+.4f}  {part.label}{detail}")
+                detail = f"  ({plain(part.detail)})" if part.detail else ""
+                out.append(f"{'  ' * depth}{part.value:+.4f}  {plain(part.label)}{detail}")
                 add(part.parts, depth + 1)
 
         add(self.contributions, 1)
@@ -71,8 +135,8 @@ class Explanation:
 
         def items(parts: Sequence[Contribution]) -> str:
             return "".join(
-                f"<li><code>{part.value:+.4f}</code> {escape(part.label)}"
-                + (f" <small>{escape(part.detail)}</small>" if part.detail else "")
+                f"<li><code>{part.value:+.4f}</code> {escape(plain(part.label))}"
+                + (f" <small>{escape(plain(part.detail))}</small>" if part.detail else "")
                 + (f"<ul>{items(part.parts)}</ul>" if part.parts else "")
                 + "</li>"
                 for part in parts
@@ -82,16 +146,25 @@ class Explanation:
         return f"<p><b>{title}</b></p><ul>{items(self.contributions)}</ul>"
 
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as plain data for JSON."""
+        """The explanation as plain data for JSON.
 
-        def plain(part: Contribution) -> dict[str, Any]:
-            return {"label": part.label, "value": part.value, "detail": part.detail, "parts": [plain(p) for p in part.parts]}
+        Labels and details are strings; `label_pieces` and `detail_pieces` are lists of strings and of references.
+        """
+
+        def as_data(part: Contribution) -> dict[str, Any]:
+            texts = {"label": part.label, "detail": part.detail}
+            return {
+                **{name: plain(text) for name, text in texts.items()},
+                "value": part.value,
+                **{f"{name}_pieces": [_as_data(piece) for piece in pieces(text) if piece] for name, text in texts.items()},
+                "parts": [as_data(inner) for inner in part.parts],
+            }
 
         return {
             "method": self.method,
             "docid": self.docid,
             "score": self.score,
-            "contributions": [plain(part) for part in self.contributions],
+            "contributions": [as_data(part) for part in self.contributions],
             "notes": self.notes,
         }
 
@@ -102,7 +175,7 @@ def feedback_note(forward: ForwardIndex, docs: NDArray[np.int32], weights: NDArr
     `docs` are rows of `forward`, `weights` (documents,) are theirs and sum to 1.
     """
     shown = [
-        {"docid": docid, "weight": round(float(weight), 4)}
+        {"docid": Document(docid), "weight": round(float(weight), 4)}
         for docid, weight in zip(forward.docids.take(docs), weights, strict=True)
     ]
     return {"documents": shown, "effective": round(effective_documents(np.asarray(weights, dtype=np.float64)), 2)}

@@ -16,7 +16,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_term_scores, idf
 from kernelsearch.lucene.models import BM25Model, DirichletModel
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
-from kernelsearch.rerankers.explanations import Contribution, Explanation, Term
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Symbol, Term, Text
 
 
 class ListEntry(NamedTuple):
@@ -86,8 +86,8 @@ def explain_query(
     """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after reranking.
 
     `qid` is the topic id of the query, by which files of query vectors and runs know it. Without a method the score of the
-    first stage is explained. `plot` is the PNG or SVG file that the plot of the only method is drawn into. Raises InputError where no
-    document matches, where `docid` is not in the list, and where the method has nothing to plot.
+    first stage is explained. `plot` is the PNG or SVG file that the plot of the only method is drawn into. Raises
+    InputError where no document matches, where `docid` is not in the list, and where the method has nothing to plot.
     """
     query, before, after = pipeline.run(text, qid, threads=threads)
     if not after.depth:
@@ -158,12 +158,13 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
     contributions = []
     for term, number, weight, value, frequency in zip(query.terms, numbers, query.weights, parts, frequencies, strict=True):
         df = int(forward.df[number]) if number >= 0 else 0
-        detail = f"tf {frequency}, in {df} of {documents} documents"
+        times = f"{frequency} time{'s' * (frequency != 1)} here (tf)" if frequency else "not here"
+        detail = f", in {df} of {documents} documents"
         if isinstance(model, BM25Model) and df:
             detail += f", idf {float(idf(df, documents)):.4f}"
         detail += f", length {length:g} (average {average:.1f})" if frequency else ""
         detail += f", weight {weight:.4g}" if weight != 1 else ""
-        contributions.append(Contribution(Term(term), float(value), detail))
+        contributions.append(Contribution(Term(term), float(value), Text(Symbol(f"tf {frequency}", times), detail)))
     name = {BM25Model: "BM25", DirichletModel: "query likelihood"}.get(type(model), "query likelihood (Jelinek-Mercer)")
     name += f" + {type(first.feedback).__name__}" if first.feedback is not None else ""
     notes = {"model": asdict(model), "length": length, "average_length": average}

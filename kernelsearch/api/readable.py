@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import parse_json
-from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, Symbol, Term, Text, pieces
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, Symbol, Term, Text, pieces_of
 
 if TYPE_CHECKING:
     from kernelsearch.api.index_files import IndexFiles
@@ -67,9 +67,9 @@ class Reading:
             rest = sum(part.value for part in parts) - sum(part.value for part in shown)
             yield Contribution(f"{len(parts) - len(shown)} others", rest, show_all)
 
-    def text(self, text: Text) -> str:
+    def text(self, text: str) -> str:
         """`text` with titles, words and meanings in the place of its references."""
-        return "".join(map(self._piece, pieces(text)))
+        return "".join(map(self._piece, pieces_of(text)))
 
     def _piece(self, piece: str) -> str:
         match piece:
@@ -148,6 +148,8 @@ def _references(value: object) -> Iterator[str]:
     """The documents and terms in contributions and notes, in their order."""
     if isinstance(value, Document | Term):
         yield value
+    elif isinstance(value, Text):
+        yield from _references(value.pieces)
     elif isinstance(value, Contribution):
         yield from _references((value.label, value.detail, value.parts))
     elif isinstance(value, Mapping):

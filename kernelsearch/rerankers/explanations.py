@@ -1,8 +1,7 @@
 """What explains a document's score: contributions that sum to it, as text, as HTML for notebooks and as plain data.
 
-A label or a detail is a text, or a tuple of texts that are read one after the other. Some of them are references, which a
-reader can be shown in other words: `Document`, `Term`, `Feature` and `Symbol`. References are strings, so that every text is
-shown as it is where nothing is known of them. Notes hold documents and terms as references, too.
+Labels and details are strings. Some are references, which a reader can be shown in other words: `Document`, `Term`, `Feature`
+and `Symbol`; a `Text` has references in it. Notes hold documents and terms as references, too.
 """
 
 from __future__ import annotations
@@ -50,25 +49,30 @@ class Symbol(WithMeaning):
     """Symbols of a method's paper, or values in its notation."""
 
 
-#: A text, or texts that are read one after the other.
-Text = str | tuple[str, ...]
+class Text(str):
+    """Strings and references that are read one after the other, its `pieces`."""
+
+    pieces: tuple[str, ...]
+
+    def __new__(cls, *pieces: str) -> Self:
+        """The text of `pieces`."""
+        made = super().__new__(cls, "".join(pieces))
+        made.pieces = tuple(inner for piece in pieces for inner in pieces_of(piece))
+        return made
+
+    @classmethod
+    def joined(cls, separator: str, items: Iterable[str]) -> Self:
+        """The text of `items`, with `separator` between them."""
+        return cls(*[piece for item in items for piece in (separator, item)][1:])
+
+
+def pieces_of(text: str) -> tuple[str, ...]:
+    """The strings and references that `text` consists of."""
+    return text.pieces if isinstance(text, Text) else (text,)
+
+
 #: The names of references in plain data.
 REFERENCES: dict[type[str], str] = {Document: "document", Term: "term", Feature: "feature", Symbol: "symbol"}
-
-
-def pieces(text: Text) -> tuple[str, ...]:
-    """The texts and references that `text` consists of."""
-    return (text,) if isinstance(text, str) else text
-
-
-def plain(text: Text) -> str:
-    """`text` with references as they are."""
-    return "".join(pieces(text))
-
-
-def joined(separator: str, items: Iterable[str]) -> tuple[str, ...]:
-    """The text of `items`, references or texts, with `separator` between them."""
-    return tuple(piece for item in items for piece in (separator, item))[1:]
 
 
 def _as_data(piece: str) -> str | dict[str, str]:
@@ -83,9 +87,9 @@ def _as_data(piece: str) -> str | dict[str, str]:
 class Contribution:
     """A part of a score: what it comes from, its value, a detail for readers, and the parts that it is the sum of."""
 
-    label: Text
+    label: str
     value: float
-    detail: Text = ""
+    detail: str = ""
     parts: tuple[Contribution, ...] = ()
 
 
@@ -107,8 +111,8 @@ class Explanation:
 
         def add(parts: Sequence[Contribution], depth: int) -> None:
             for part in parts:
-                detail = f"  ({plain(part.detail)})" if part.detail else ""
-                out.append(f"{'  ' * depth}{part.value:+.4f}  {plain(part.label)}{detail}")
+                detail = f"  ({part.detail})" if part.detail else ""
+                out.append(f"{'  ' * depth}{part.value:+.4f}  {part.label}{detail}")
                 add(part.parts, depth + 1)
 
         add(self.contributions, 1)
@@ -135,8 +139,8 @@ class Explanation:
 
         def items(parts: Sequence[Contribution]) -> str:
             return "".join(
-                f"<li><code>{part.value:+.4f}</code> {escape(plain(part.label))}"
-                + (f" <small>{escape(plain(part.detail))}</small>" if part.detail else "")
+                f"<li><code>{part.value:+.4f}</code> {escape(part.label)}"
+                + (f" <small>{escape(part.detail)}</small>" if part.detail else "")
                 + (f"<ul>{items(part.parts)}</ul>" if part.parts else "")
                 + "</li>"
                 for part in parts
@@ -152,11 +156,12 @@ class Explanation:
         """
 
         def as_data(part: Contribution) -> dict[str, Any]:
-            texts = {"label": part.label, "detail": part.detail}
             return {
-                **{name: plain(text) for name, text in texts.items()},
+                "label": part.label,
+                "detail": part.detail,
                 "value": part.value,
-                **{f"{name}_pieces": [_as_data(piece) for piece in pieces(text) if piece] for name, text in texts.items()},
+                "label_pieces": [_as_data(piece) for piece in pieces_of(part.label)],
+                "detail_pieces": [_as_data(piece) for piece in pieces_of(part.detail)],
                 "parts": [as_data(inner) for inner in part.parts],
             }
 

@@ -295,7 +295,7 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
         assert "evidence" not in explanation.notes
     outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
-    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* scores"):
+    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* ranks"):
         reranker.explain(query, candidates, outside)
 
 

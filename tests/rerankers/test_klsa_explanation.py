@@ -135,7 +135,8 @@ def test_the_map_holds_the_list_the_background_and_the_path(indexed, query, list
         plane[rows], rel=1e-4, abs=1e-6
     )
     assert np.array(sorted(shown["background"])) == pytest.approx(np.array(sorted(plane.tolist())), rel=1e-4, abs=1e-6)
-    assert shown["axes"] == [terms_by_loading(indexed, reranker.basis, dim).split(", ") for dim in (0, 1)]
+    axes = [[("-" if entry["opposite"] else "") + entry["term"] for entry in axis] for axis in shown["axes"]]
+    assert axes == [terms_by_loading(indexed, reranker.basis, dim).split(", ") for dim in (0, 1)]
     steps = [z for z in (1, 2, 5, 10, 20, 50) if z <= listed.depth]
     assert shown["z"] == 7 and [step["z"] for step in shown["path"]] == sorted({*steps, 7})
     for step in shown["path"]:

@@ -45,6 +45,8 @@ def explain(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int,
     parts = reranker.coordinates(candidates.docs[top]).astype(np.float64)
     parts *= weight / scale.latent_deviation * shares[:, None]
     parts *= reranker.targets(np.array([doc]))[0].astype(np.float64)
+    value = weight * inner / scale.latent_deviation
+    parts.flat[np.abs(parts).argmax()] += value - parts.sum()  # the list's scores are in single precision
     totals = parts.sum(axis=1)
     order = np.argsort(-np.abs(totals), kind="stable")
     contributions = [
@@ -56,7 +58,6 @@ def explain(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int,
         contributions.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
     z = "auto" if reranker.automatic else reranker.z
     detail = Symbol(f"λ {weight:g}, z {z}", f"share of the latent score (λ) {weight:g}, neighbours (z) {z}")
-    value = weight * inner / scale.latent_deviation  # as in the list, in single precision
     latent = Contribution("like the best documents", value, detail, tuple(contributions))
     lexical = Contribution(
         Symbol("own score", "its own match with the query"),
@@ -93,14 +94,13 @@ def _through(
     if len(parts) > len(strongest):
         contributions.append(Contribution("other dimensions", float(parts.sum() - parts[strongest].sum())))
     name = "itself" if source == doc else Document(reranker.index.forward.docids[source])
-    detail = (f"rank {place + 1}, ", _query_score(reranker, score))
-    return Contribution(("through ", name), float(parts.sum()), detail, tuple(contributions))
+    detail = Text(f"rank {place + 1}, ", _query_score(reranker, score))
+    return Contribution(Text("through ", name), float(parts.sum()), detail, tuple(contributions))
 
 
 def _terms(reranker: KernelLSA, dimension: int) -> Text:
     """The strongest terms of a dimension, with their signs."""
-    terms = reranker.basis.strongest_terms(dimension)
-    return tuple(piece for place, (sign, term) in enumerate(terms) for piece in (", " * (place > 0) + sign, term))
+    return Text.joined(", ", (Text(sign, term) for sign, term in reranker.basis.strongest_terms(dimension)))
 
 
 def _query_score(reranker: KernelLSA, score: float, symbols: str = "k_q", meaning: str = "score") -> Symbol:

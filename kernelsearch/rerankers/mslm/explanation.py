@@ -15,7 +15,7 @@ from kernelsearch.kernels.pyramid.query_rows import QueryRows
 from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
 from kernelsearch.kernels.semantic.graph import sequences
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.explanations import Contribution, Explanation, Symbol, Term, Text, joined
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Symbol, Term, Text
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
@@ -55,7 +55,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         window = list(map(Term, reranker.forward.terms.take(text[slice(*_shown_span(match))])))
         label = _name(match)
         where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: "
-        detail = (where, *joined(" ", window[:14]), " ..." if len(window) > 14 else "")
+        detail = Text(where, Text.joined(" ", window[:14]), " ..." if len(window) > 14 else "")
         contributions.append(Contribution(label, value, detail, parts))
         records = [
             _record(reranker, rows, match, text, row) | {"lent": _heat(_shares(match, row))} for row in _largest(match).tolist()
@@ -120,9 +120,9 @@ def _words(
     parts = []
     for row in shown:
         record = _record(reranker, rows, match, text, int(row))
-        lenders = [piece for name, share in record["from"].items() for piece in (", ", Term(name), f" {share:.0%}")]
-        kind = ("a query word",) if record["own"] else ("related to ", record["for"])
-        detail: Text = (*kind, "; in the text from ", *lenders[1:])
+        lenders = Text.joined(", ", (Text(Term(name), f" {share:.0%}") for name, share in record["from"].items()))
+        kind = "a query word" if record["own"] else Text("related to ", record["for"])
+        detail = Text(kind, "; in the text from ", lenders)
         parts.append(Contribution(record["word"], factor * float(match.words[row]), detail))
     rest = factor * (match.similarity - match.background - float(match.words[shown].sum()))
     listed = sum(part.value for part in parts)

@@ -13,7 +13,7 @@ from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.rerankers.base import CannotAct, Context
-from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Term, Text, joined
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Term, Text
 from kernelsearch.rerankers.pert.expansion import PertExpansion
 from kernelsearch.rerankers.pert.plot import plane
 
@@ -125,17 +125,17 @@ def contributions(
     by_weight = sorted(records, key=lambda record: -record.weight)
     for group in sorted(added):
         strongest = next((record.word for record in by_weight if record.group == group), "")
-        sums.append(_sum((f"added words of group {group} (", strongest, ")") if group else "added words", added[group]))
+        sums.append(_sum(Text(f"added words of group {group} (", strongest, ")") if group else "added words", added[group]))
     return tuple(sums)
 
 
-def _sum(label: Text, parts: list[Contribution]) -> Contribution:
+def _sum(label: str, parts: list[Contribution]) -> Contribution:
     ordered = tuple(sorted(parts, key=lambda part: -part.value))
     return Contribution(label, float(sum(part.value for part in ordered)), parts=ordered)
 
 
-def _detail(weight: float, record: WordRecord | None) -> Text:
+def _detail(weight: float, record: WordRecord | None) -> str:
     if record is None:
         return f"weight {weight:.4f}"
     values = f"weight {weight:.4f}, relevance {record.relevance:.2f}, risk {record.risk:.4f}, group {record.group}"
-    return (values, ", from ", *joined(", ", record.documents)) if record.documents else values
+    return Text(values, ", from ", Text.joined(", ", record.documents)) if record.documents else values

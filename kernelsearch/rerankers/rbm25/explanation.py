@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Symbol, Term
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Symbol, Term, Text
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.rbm25.base import ClickReranker
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
     """The score of the document in row `doc`: BM25's part, then each similar query's, split by the documents of its pairs.
 
-    The notes hold the similar queries with their kernel values, the number of preference pairs and the weight of BM25.
+    The notes hold the similar queries with their kernel values, the preferred documents, the number of preference pairs and the
+    weight of BM25.
     `reranker` is the method; the other parameters are those of `Reranker.explain`.
     """
     similar, retrieved = reranker.find(query, candidates, context)
@@ -49,6 +50,7 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     ]
     notes: dict[str, Any] = {
         "similar queries": queries,
+        "clicked": list(map(Document, reranker.index.forward.docids.take(pairs.docs[np.unique(pairs.better)]))),
         "pairs": len(pairs.owner),
         "weight of BM25": learned.weight,
     }
@@ -97,7 +99,7 @@ def explain_prior(reranker: ClickPrior, query: Query, candidates: Candidates, do
     for owner, share in zip(owners[rows == doc].tolist(), shares[rows == doc].tolist(), strict=True):
         label, detail = similar_query(similar, owner)
         value = reranker.settings.weight * float(similar.kernel[owner]) * share
-        contributions.append(Contribution(label, value, (f"{share:.0%} of its clicks, ", detail)))
+        contributions.append(Contribution(label, value, Text(f"{share:.0%} of its clicks, ", detail)))
     score = sum(part.value for part in contributions)
     return Explanation(reranker.name, reranker.index.forward.docids[doc], score, tuple(contributions))
 

@@ -83,7 +83,7 @@ def explain_query(
     plot: str | Path | None = None,
     threads: int = 1,
 ) -> ExplainedQuery:
-    """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after reranking.
+    """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after `pipeline`.
 
     `qid` is the topic id of the query, by which files of query vectors and runs know it. Without a method the score of the
     first stage is explained. `plot` is the PNG or SVG file that the plot of the only method is drawn into. Raises
@@ -116,8 +116,9 @@ def explain_reranked(
 ) -> tuple[Explanation | None, tuple[tuple[str, str], ...]]:
     """Why the document in row `row` has its score in `after`, the list that `rerankers` made of `before` one after the other.
 
-    The explanation is that of the last method that acted on the query, over the list of the methods before it; its note
-    `reranked` names these. None where no method acted. With it come the methods that didn't act, with their reasons.
+    `query` and `context` are those that they made it with. The explanation is that of the last method that acted on the query,
+    over the list of the methods before it; its note `reranked` names these. None where no method acted. With it come the
+    methods that didn't act, with their reasons.
     """
     fallbacks = after.fallbacks
     idle = {name for name, _ in fallbacks}
@@ -158,7 +159,7 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
     contributions = []
     for term, number, weight, value, frequency in zip(query.terms, numbers, query.weights, parts, frequencies, strict=True):
         df = int(forward.df[number]) if number >= 0 else 0
-        times = f"{frequency} time{'s' * (frequency != 1)} here (tf)" if frequency else "not here"
+        times = f"{frequency} time{'' if frequency == 1 else 's'} here" if frequency else "not here"
         detail = f", in {df} of {documents} documents"
         if isinstance(model, BM25Model) and df:
             detail += f", idf {float(idf(df, documents)):.4f}"

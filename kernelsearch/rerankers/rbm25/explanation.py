@@ -33,13 +33,11 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     base = float(reranker.base(query, docs, context)[np.searchsorted(docs, doc)])
     similarity = np.asarray((learned.features @ reranker.features(np.array([doc])).T).todense()).ravel()
     parts = base * learned.strengths() * similarity[np.stack([pairs.better, pairs.worse], axis=1)]
-    contributions = [
-        Contribution(
-            Symbol(f"BM25, weight {learned.weight:.3g}", "its own match with the query (BM25)"),
-            learned.weight * base,
-            f"{base:.3f} of this query's best",
-        )
-    ]
+    if reranker.uses_bm25:
+        own = Symbol(f"BM25, weight {learned.weight:.3g}", "its own match with the query (BM25)")
+        contributions = [Contribution(own, learned.weight * base, f"{base:.3f} of this query's best")]
+    else:
+        contributions = [Contribution("the same for all documents", learned.weight)]
     totals = np.bincount(pairs.owner, parts.sum(axis=1), len(similar.ids))
     for number in np.argsort(-np.abs(totals)).tolist():
         contributions.append(_part_of_query(reranker.index.forward, number, learned, parts, similarity))
@@ -105,7 +103,7 @@ def explain_prior(reranker: ClickPrior, query: Query, candidates: Candidates, do
 
 
 def bm25_by_term(reranker: ClickReranker[Any], query: Query, doc: int, scale: float = 1.0) -> tuple[Contribution, ...]:
-    """BM25 of the document in row `doc` for `query`, divided by `scale`, by term."""
+    """BM25 of the document in row `doc` for `query` with the parameters of `reranker`, divided by `scale`, by term."""
     terms = [Query("", (term,), (weight,)) for term, weight in zip(query.terms, query.weights, strict=True)]
     scores = reranker.bm25_of_all(terms, np.array([doc]))[:, 0] / scale
     return tuple(Contribution(Term(term), value) for term, value in zip(query.terms, scores.tolist(), strict=True))

@@ -103,12 +103,10 @@ class Index(IndexFiles):
     def explain(self, text: str, rerank: keywords.Rerank = None, docid: str | None = None, **options: Any) -> Explanation:
         """Why a document is ranked where it is for the query `text`: contributions that sum to its score.
 
-        `rerank` names one method; without it the first stage's score is explained by term. `docid` is the document to explain;
-        by default the best one. `options` are those of `search`.
+        Without `rerank` the first stage's score is explained by term; of several methods the last one is, over the list of the
+        others. `docid` is the document to explain; by default the best one. `options` are those of `search`.
         """
         pipeline = self.pipeline(rerank, **options)
-        if len(pipeline.rerankers) > 1:
-            raise OptionError(f"rerank: one method can be explained at a time, not {len(pipeline.rerankers)}")
         explained = explain_query(pipeline, text, docid)
         if explained.explanation is None:
             method, reason = explained.after.fallbacks[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -65,11 +65,13 @@ class Kernel:
     Parameters of the methods: `collection`, the postings of a field (a ForwardIndex); `docs`, `a` and `b`, row numbers of the
     collection; `query`, an analysed query; `dtype`, the type of the features.
 
-    `has_map`: the feature maps are explicit. `has_query`: queries can be compared with documents.
+    `has_map`: the feature maps are explicit. `has_query`: queries can be compared with documents. `meaning`: what the kernel
+    between a query and a document measures, in explanations; "": not known.
     """
 
     has_map: bool = True
     has_query: bool = True
+    meaning: ClassVar[str] = ""
 
     def width(self, collection: Collection) -> int:
         """The number of features."""

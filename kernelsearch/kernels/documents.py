@@ -24,6 +24,8 @@ from kernelsearch.kernels.asymmetric import VSM
 class Cosine(Kernel):
     """The cosine of another kernel's features (tf·idf by default); 0 for an empty document."""
 
+    meaning = "cosine of the query and the text"
+
     base: Kernel = field(default_factory=VSM)
 
     def __post_init__(self) -> None:

@@ -51,6 +51,8 @@ class Method:
         alone
     retrieves : whether the method may add documents to the candidates
     fuses : whether it is a method over other methods, which can't be a feature of a fusion
+    meaning : what its scores mean as a feature of a fusion, in explanations; default: `summary`
+    feedback : whether it takes the best documents of the list for relevant ones
     artefacts : the kinds of artefacts that the method saves beside an index, each an `ArtefactKind` as "module:name"
     learns_from : what `fit` takes besides the index, of "topics", "qrels" and "clicks"; None: not declared, so train refuses
         nothing
@@ -68,6 +70,8 @@ class Method:
     fuses: bool = False
     artefacts: tuple[str, ...] = ()
     learns_from: tuple[str, ...] | None = None
+    meaning: str = ""
+    feedback: bool = False
     options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 

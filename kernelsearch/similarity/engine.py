@@ -15,7 +15,8 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
-from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
+from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Feature
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
 from kernelsearch.similarity.latent import LatentSpace
@@ -99,7 +100,7 @@ class SimilarDocuments:
             raise InputError(f"{other!r} is not among the {len(docs)} candidates of {docid!r}", option=Flag("explain"))
         parts = self.learner.contributions(table)[place[0]]
         order = np.argsort(-np.abs(parts), kind="stable")
-        contributions = tuple(Contribution(self.recipe[number], float(parts[number])) for number in order)
+        contributions = tuple(Contribution(Feature(self.recipe[number]), float(parts[number])) for number in order)
         shares = self.model.importance() if self.model else np.full(len(self.recipe), 1 / len(self.recipe))
         overall = {name: round(float(share), 4) for name, share in zip(self.recipe, shares, strict=True)}
         return Explanation("similar", other, float(parts.sum()), contributions, {"importance": overall})

@@ -295,11 +295,11 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
         assert "evidence" not in explanation.notes
     outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
-    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* scores"):
+    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* ranks"):
         reranker.explain(query, candidates, outside)
 
 
-def test_a_decision_sums_the_parts_of_four_kinds():
+def test_a_decision_sums_the_parts_of_four_kinds(demo_index):
     parts = {
         "first": 1.0,
         CERTAINTY: 0.25,
@@ -310,18 +310,20 @@ def test_a_decision_sums_the_parts_of_four_kinds():
         "bm25:k1=2": 4.0,
         "votes": 0.03125,
     }
+    features = Features(demo_index, tuple(parts)).features
+    roles = [(feature.role, part) for feature, part in zip(features, parts.values(), strict=True)]
     notes = {
         "feedback": {"documents": [{}, {}, {}], "effective": 2.5},
         "certainty": {"docid": "d7", "probability": 0.4567},
     }
-    decision = decision_note(parts, notes)
+    decision = decision_note(roles, notes)
     assert decision["parts"] == {"match": 5.0312, "feedback": -1.375, "certainty": 0.75}
     reasons = [
         "feedback: 3 documents that count as much as 2.5 equal ones",
         "certainty: the first stage gives d7 a probability of 0.46 among its best",
     ]
     assert decision["reasons"] == reasons
-    moved = decision_note({**parts, "bound": 2.0}, notes)
+    moved = decision_note([*roles, ("bound", 2.0)], notes)
     assert moved["parts"] == {**decision["parts"], "bound": 2.0}
     assert moved["reasons"][:2] == reasons and "moved up" in moved["reasons"][2]
 

@@ -471,7 +471,7 @@ def test_kernels_without_a_map_go_through_landmarks(indexed, query, listed, tmp_
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
     assert np.isfinite(ranker.score(query, listed)).all()
-    assert ranker.basis.strongest_terms(0)[0].startswith("w")
+    assert ranker.basis.strongest_terms(0)[0][1].startswith("w")
     with pytest.raises(OptionError, match="rbf compares documents only"):
         KernelLSA(indexed, basis=str(place), scores="kernel").score(query, listed)
     with pytest.raises(OptionError, match="no feature map to fold"):

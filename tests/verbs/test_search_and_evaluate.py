@@ -197,7 +197,7 @@ def test_words_are_coloured_on_a_terminal_only(tiny_path, capsys, monkeypatch):
 def test_explain_without_a_method(tiny_path, capsys):
     explain.main(["--index", str(tiny_path), "--query", "replaced fuses"])
     shown = capsys.readouterr().out
-    assert "BM25: d3 “Blown fuse” scores" in shown and "fuses  (tf 2, in 1 of 5 documents, idf" in shown
+    assert "BM25: d3 “Blown fuse” scores" in shown and "fuses  (2 times here, in 1 of 5 documents, idf" in shown
 
 
 def test_similar_prints_texts(demo_index, capsys):

@@ -15,7 +15,7 @@ from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, Floats
+from kernelsearch.rerankers.fusion.feature import FEEDBACK, Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
 
@@ -42,6 +42,8 @@ class DenseFeature(Feature[DenseFeatureSettings]):
     settings_type = DenseFeatureSettings
     positional = "vectors"
     retrieves = True
+    meaning = "likeness of vectors to the query"
+    evidence = "vectors"
 
     def __init__(self, settings: DenseFeatureSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -96,6 +98,9 @@ class DenseRelevanceModel(DenseFeature):
     weights the nearest candidates. Documents and queries without a vector are treated as `dense` treats them.
     """
 
+    meaning = "likeness of vectors to the best documents"
+    role = FEEDBACK
+
     def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         documents, rows = self.vectors.documents, pool.candidates.docs
         scores = self.products(pool, vector)
@@ -125,6 +130,8 @@ class RunFeature(Feature[RunFeatureSettings]):
     settings_type = RunFeatureSettings
     positional = "file"
     retrieves = True
+    meaning = "score of a run"
+    evidence = "runs"
 
     def __init__(self, settings: RunFeatureSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)

@@ -38,7 +38,7 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseFeatureSettings, DenseRelevanceModel, RunFeature
-from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, FieldSettings, P
+from kernelsearch.rerankers.fusion.feature import CERTAINTY, Feature, FeatureContext, FieldSettings, P
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
@@ -113,6 +113,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
     """
 
     settings_type = HybridSettings
+    evidence = "feedback by both"
 
     def __init__(self, settings: HybridSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -122,6 +123,8 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
         self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
         self.weight = HYBRID_VECTORS * context.reliability(self.vectors)
         self.feature = build(parse(inner), context)
+        self.role = self.feature.role
+        self.meaning = f"{self.feature.meaning}, by words and vectors" if self.feature.meaning else ""
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool by words and vectors together, and the places of its candidates in `pool`."""
@@ -160,6 +163,9 @@ class ReadFeature(ReorderedFeature[ReadSettings]):
             context.shared[self.match_name] = build(parse(self.match_name), context)
         self.match = context.shared[self.match_name]
         self.feature = build(parse(inner), context)
+        self.role, self.meaning = self.feature.role, self.feature.meaning
+        if self.role == CERTAINTY:
+            self.meaning = "how far the match puts it above the others"
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool with its first READ candidates in the order of the match, and the places of its candidates in `pool`."""

@@ -158,17 +158,16 @@ class FusionReranker(FusedReranker[FusionSettings]):
         """Each feature's part of a document's score; the parts sum to it."""
         if self._input is None or not self._ranked_by_input(query):
             return super().explain(query, candidates, doc, context)
+        from kernelsearch.rerankers.fusion.explanation import add_reason
+
         explanation = self._input.explain(query, candidates, doc, context)
         far = self.model.notes.get(models.FAR)
         if far is not None and self.training_votes is not None:
-            reason = (
+            add_reason(
+                explanation,
                 f"not by learned weights: the most similar training query has a cosine of "
-                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on"
+                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
             )
-            decision = explanation.notes.setdefault(
-                "decision", {"parts": {"match": round(explanation.score, 4)}, "reasons": []}
-            )
-            decision["reasons"].append(reason)
         return explanation
 
     @classmethod

@@ -46,7 +46,9 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     _draw_path(axes, reranker, query, candidates)
     _label(axes, points[marked], reranker.index.forward.docids.take(marked), emphasised=0 if doc is not None else None)
     for axis, dimension in ((axes.set_xlabel, 0), (axes.set_ylabel, 1)):
-        axis(f"dimension {dimension + 1}: " + ", ".join(reranker.basis.strongest_terms(dimension)))
+        axis(
+            f"dimension {dimension + 1}: " + ", ".join(sign + term for sign, term in reranker.basis.strongest_terms(dimension))
+        )
     axes.set_title(query.text if len(query.text) <= 90 else query.text[:87] + "...", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False, fontsize=8)

@@ -33,6 +33,7 @@ from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, first_stage
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
+from kernelsearch.rerankers.explanations import Term
 from kernelsearch.rerankers.klsa import KERNEL_LSA
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
 
@@ -97,19 +98,21 @@ class LatentBasis:
         """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
         return np.asarray(np.linalg.norm(self.rows, axis=1))
 
-    def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
-        """The `count` terms with the largest loadings in a dimension; with a minus where the sign is opposite to the first."""
+    def strongest_terms(self, dimension: int, count: int = 5) -> list[tuple[str, str]]:
+        """The `count` terms with the largest loadings in a dimension, each after "-" where its sign is opposite to the first's,
+        else after "".
+        """
         column = np.asarray(self.loadings[:, dimension])
         count = min(count, len(column))
         places = np.argpartition(-np.abs(column), count - 1)[:count]
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
         others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
-        terms = iter(self.terms.take(numbers[numbers >= 0]))
+        terms = map(Term, self.terms.take(numbers[numbers >= 0]))
         words = [next(terms) if number >= 0 else others[number] for number in numbers.tolist()]
         # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
         same_sign = column[places] * column[places[:1]] >= 0
-        return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
+        return [("" if same else "-", word) for word, same in zip(words, same_sign, strict=True)]
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

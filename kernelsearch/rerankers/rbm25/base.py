@@ -118,11 +118,14 @@ class ClickReranker(Reranker[L]):
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The candidates' scores in the merged list."""
+        docs, scores = self.rank(query, candidates, *self.find(query, candidates, context), context)
+        return scores[np.searchsorted(docs, candidates.docs)]
+
+    def find(self, query: Query, candidates: Candidates, context: Context) -> tuple[Similar, list[Candidates]]:
+        """The similar queries of one query, and their lists."""
         similar = self.similar.find([query], self.settings.similar, [candidates])[0]
         retrieved = self.retrieve([similar], context)
-        lists_of_similar = [retrieved[number] for number in similar.ids.tolist()]
-        docs, scores = self.rank(query, candidates, similar, lists_of_similar, context)
-        return scores[np.searchsorted(docs, candidates.docs)]
+        return similar, [retrieved[number] for number in similar.ids.tolist()]
 
     def retrieve(self, similar: Sequence[Similar], context: Context) -> dict[int, Candidates]:
         """The lists of all similar queries, by their number in the log."""

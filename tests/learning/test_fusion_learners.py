@@ -109,7 +109,9 @@ def test_svm_reaches_the_optimum_of_its_program(C, signed):
     bounds = [(None if signed else 0, None)] * 4 + [(0, None)] * len(D)
     options = {"maxiter": 1000, "ftol": 1e-13}
     start = np.append(np.zeros(4), np.ones(len(D)))
-    best = objective(minimize(program, start, jac=True, method="SLSQP", bounds=bounds, constraints=margin, options=options).x[:4])
+    best = objective(
+        minimize(program, start, jac=True, method="SLSQP", bounds=bounds, constraints=margin, options=options).x[:4]
+    )
     for tolerance in (1e-3, 1e-6, 1e-9):
         learned = SimTripletSVM(C=C, tolerance=tolerance, signed=signed, triplets=10).fit(X, y, qid).weights_
         assert best * (1 - 1e-5) <= objective(learned) <= best * (1 + tolerance + 1e-12)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import kernelsearch
 from kernelsearch import merge, search
@@ -566,6 +567,16 @@ def test_a_query_of_stop_words_has_no_similar_query_but_itself(tiny, tmp_path, n
     assert [query.text for query in near.queries] == ["fuse then"]
     own, own_list = first_stage(tiny, ["the there"])
     assert [query.text for query in reranker.similar.find(own, 5, own_list)[0].queries] == ["the there", "fuse then"]
+
+
+def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):
+    reranker = registry.method("pairwise").make(demo_index, clicks=database)
+    texts = [line.split("\t")[1] for line in (DEMO / "variants.tsv").read_text(encoding="utf-8").splitlines()[25:50]]
+    runs = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            runs.append([listed.docs.tolist() for listed in reranker.apply_batch(*first_stage(demo_index, texts))])
+    assert runs[0] == runs[1]
 
 
 def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.plugins import PluginError, plugin_error
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
@@ -38,6 +39,9 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
             return 500, str(error), {}
+        case PluginError():
+            logger.error("%s", error)
+            return 500, f"{error.source} failed; see the server's log", {}
         case KernelSearchError():
             line = " ".join(str(error).split()).removeprefix("--")
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
@@ -53,5 +57,8 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
             return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
         case HTTPException():
             return error.status_code, str(error.detail).lower(), dict(error.headers or {})
-    logger.error("unexpected error", exc_info=error)
+    blamed = plugin_error(error)
+    logger.error("%s", blamed or "unexpected error", exc_info=error)
+    if blamed is not None:
+        return 500, f"{blamed.source} failed; see the server's log", {}
     return 500, "internal error; see the server's log", {}

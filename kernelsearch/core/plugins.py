@@ -26,11 +26,16 @@ class PluginError(KernelSearchError):
 
 
 def register(entry: EntryPoint) -> str:
-    """Makes errors in the module of `entry` known as the plugin's; returns the plugin's name, with that of its distribution."""
+    """Makes errors in the module of `entry` known as the plugin's; returns the plugin's name, with that of its distribution.
+
+    The entry points of kernelsearch itself are no plugins.
+    """
     origin = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    names, _ = _sources.setdefault(entry.module.partition(".")[0], ([], origin))
-    if entry.name not in names:
-        names.append(entry.name)
+    package = entry.module.partition(".")[0]
+    if package != __name__.partition(".")[0]:
+        names, _ = _sources.setdefault(package, ([], origin))
+        if entry.name not in names:
+            names.append(entry.name)
     return f"plugin {entry.name}{origin} ({entry.value})"
 
 

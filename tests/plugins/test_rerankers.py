@@ -15,8 +15,10 @@ import pytest
 import kernelsearch
 from kernelsearch import search
 from kernelsearch.api.checking import check_index
+from kernelsearch.cli.verbs import declared_verb
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.plugins import source_of
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.fusion.features import Features, known_features
@@ -154,6 +156,21 @@ def test_mistakes_of_a_plugin_are_reported_as_its_own(plugin, tiny_path, capsys,
     with pytest.raises(Exception) as raised:
         kernelsearch.open(tiny_path).search("water", rerank="faulty")
     assert describe_error(raised.value)[:2] == (500, "plugin faulty of faulty-package 1.0 failed; see the server's log")
+
+
+def test_an_exception_of_a_plugins_verb_is_reported_as_its_own(plugin, capsys):
+    plugin("kernelsearch.verbs", "def Thing(argv): 1 / 0\n")
+    status, _, error = run_verb(capsys, declared_verb("faulty"))
+    assert status == 2 and "plugin faulty of faulty-package 1.0: ZeroDivisionError" in error
+
+
+def test_exceptions_of_our_own_entry_points_stay_internal_errors(capsys, monkeypatch):
+    """The methods of papers/ are found through the same group."""
+    registry.methods()
+    assert source_of("kernelsearch.papers") is None
+    monkeypatch.setattr(registry, "nearest", lambda *_: 1 / 0)
+    status, _, error = run_verb(capsys, lambda argv: registry.method("nothing"))
+    assert status == 70 and "internal error" in error
 
 
 def test_the_list_stays_where_the_method_cannot_act(install, tiny):

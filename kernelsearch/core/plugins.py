@@ -48,7 +48,7 @@ def source_of(module: str) -> str | None:
 
 
 def plugin_error(problem: BaseException) -> PluginError | None:
-    """An unexpected exception as the error of the plugin whose code is innermost in its traceback; None where there is none."""
+    """The exception `problem` as the error of the plugin whose code is innermost in its traceback; None where there is none."""
     for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
         source = source_of(frame.f_globals.get("__name__", ""))
         if source is not None:

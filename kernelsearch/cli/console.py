@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, nearest, quote
+from kernelsearch.core.plugins import plugin_error
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
 from kernelsearch.core.streams import MAX_EXPANSION, limits
@@ -308,15 +309,17 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     except OSError as problem:
         # The machine's problem, such as a full disk under stdout, and not one of the code.
         name = f"{problem.filename}: " if problem.filename else ""
-        _report(f"{name}{problem.strerror or problem}", problem, debug)
+        _report(str(plugin_error(problem) or f"{name}{problem.strerror or problem}"), problem, debug)
         _drop_output()
         status = 2
     except MemoryError as problem:
         _report(f"out of memory ({problem})" if str(problem) else "out of memory", problem, debug)
         status = 2
     except Exception as problem:
-        _report(f"internal error, please report it: {type(problem).__name__}: {problem} (--debug prints where)", problem, debug)
-        status = INTERNAL
+        blamed = plugin_error(problem)
+        internal = f"internal error, please report it: {type(problem).__name__}: {problem} (--debug prints where)"
+        _report(internal if blamed is None else str(blamed), problem, debug)
+        status = INTERNAL if blamed is None else 2
     raise SystemExit(status)
 
 

@@ -29,8 +29,10 @@ class Cosine(Kernel):
     base: Kernel = field(default_factory=VSM)
 
     def __post_init__(self) -> None:
-        if not self.base.has_map:
-            raise OptionError(f"kernel cosine: needs a kernel with a feature map, {self.base} has none")
+        if not self.base.has_map or self.base.wide:
+            raise OptionError(
+                f"kernel cosine: needs a kernel with a feature map, {self.base} has none of a size to compute with"
+            )
 
     def __str__(self) -> str:
         return "cosine" if self.base == VSM() else f"cosine({self.base})"

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from kernelsearch import rerankers
 from kernelsearch.core.errors import Flag, OptionError, nearest
 from kernelsearch.core.options import Option, Settings
+from kernelsearch.core.plugins import PluginError, check_methods, register, source_of
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.artefact_kinds import ArtefactKind
@@ -80,8 +81,23 @@ class Method:
         object.__setattr__(self, "fit_options", self.fit_settings.options if self.fit_settings else ())
 
     def load(self) -> type[Reranker[Any]]:
-        """Imports the reranker's class."""
-        reranker_class: type[Reranker[Any]] = _import(self.reranker)
+        """Imports the reranker's class. Raises PluginError for that of a plugin which can't be imported or lacks a method."""
+        source = source_of(self.reranker.partition(":")[0])
+        if source is None:
+            reranker_class: type[Reranker[Any]] = _import(self.reranker)
+            return reranker_class
+        from kernelsearch.rerankers.base import Reranker as Base
+
+        try:
+            reranker_class = _import(self.reranker)
+        except Exception as problem:  # another package's mistake, of whatever kind, is one line
+            reason = f"{self.reranker} cannot be loaded ({type(problem).__name__}: {problem})"
+            raise PluginError(source, reason) from problem
+        if not (isinstance(reranker_class, type) and issubclass(reranker_class, Base)):
+            raise PluginError(source, f"{self.reranker} is not a subclass of kernelsearch.rerankers.base.Reranker")
+        if getattr(reranker_class, "method", None) is None:
+            raise PluginError(source, f"{reranker_class.__name__} has no attribute method, its declaration")
+        check_methods(reranker_class, Base, source)
         return reranker_class
 
     def load_artefact_kinds(self) -> list[ArtefactKind]:
@@ -179,7 +195,7 @@ def _bundled() -> Iterator[Method]:
 def _plugins() -> Iterator[tuple[Method, str]]:
     """The methods of other packages, each with a description of the entry point for messages."""
     for entry in entry_points(group=GROUP):
-        source = f"plugin {entry.name} ({entry.value})"
+        source = register(entry)
         for declared in _load(entry, source):
             if isinstance(declared, Method):
                 yield declared, source

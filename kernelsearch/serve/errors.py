@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, Flag, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.plugins import PluginError, plugin_error
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
@@ -48,6 +49,9 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
             return 500, error.message(Flag.in_request), {}
+        case PluginError():
+            logger.error("%s", error)
+            return 500, f"{error.source} failed; see the server's log", {}
         case KernelSearchError():
             line = " ".join(error.message(Flag.in_request).split())
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
@@ -63,5 +67,8 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
             return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
         case HTTPException():
             return error.status_code, str(error.detail).lower(), dict(error.headers or {})
-    logger.error("unexpected error", exc_info=error)
+    blamed = plugin_error(error)
+    logger.error("%s", blamed or "unexpected error", exc_info=error)
+    if blamed is not None:
+        return 500, f"{blamed.source} failed; see the server's log", {}
     return 500, "internal error; see the server's log", {}

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import kernelsearch
 from kernelsearch import merge, search
@@ -554,6 +555,33 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     query = demo_index.query("zzzz")
     empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
     assert robust.apply(query, empty).depth == 0
+
+
+@pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
+def test_a_query_of_stop_words_has_no_similar_query_but_itself(tiny, tmp_path, name):
+    """Characters of stop words say nothing; its own clicks do, and those of a logged one count for no other query."""
+    log = tmp_path / "clicks.db"
+    impressions = [("then with the", "d1"), ("the there", "d3"), ("fuse then", "d3")]
+    import_records([Impression(text, (doc, "d5"), (1, 2), (True, False)) for text, doc in impressions], log)
+    reranker = registry.method(name).make(tiny, clicks=str(log))
+    queries, lists = first_stage(tiny, ["then the with", "into the then", "with the fuse"])
+    assert [query.terms for query in queries[:2]] == [(), ()]
+    empty = reranker.apply_batch(queries[:2], lists[:2])
+    assert [listed.depth for listed in empty] == [0, 0] and all(listed.fallbacks for listed in empty)
+    (near,) = reranker.similar.find(queries[2:], 5)
+    assert [query.text for query in near.queries] == ["fuse then"]
+    own, own_list = first_stage(tiny, ["the there"])
+    assert [query.text for query in reranker.similar.find(own, 5, own_list)[0].queries] == ["the there", "fuse then"]
+
+
+def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):
+    reranker = registry.method("pairwise").make(demo_index, clicks=database)
+    texts = [line.split("\t")[1] for line in (DEMO / "variants.tsv").read_text(encoding="utf-8").splitlines()[25:50]]
+    runs = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            runs.append([listed.docs.tolist() for listed in reranker.apply_batch(*first_stage(demo_index, texts))])
+    assert runs[0] == runs[1]
 
 
 def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):

@@ -136,7 +136,7 @@ def fit_basis(
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
     """
-    mapped = kernel.has_map
+    mapped = kernel.has_map and not kernel.wide
     source = FeatureSource(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
     rows: Rows = source.rows() if engine is None or parts == 1 else PartedRows(source, engine, parts)
 

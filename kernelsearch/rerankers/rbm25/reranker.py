@@ -52,7 +52,10 @@ UNSHOWN_WEIGHT = 0.1
 #: The value of --rbm25.relevance that makes the first stage's model g.
 FIRST_STAGE = "first"
 #: The duality gap that a query's dual is solved to, as a share of its objective.
-DUALITY_GAP = 1e-9
+DUALITY_GAP = 1e-12
+#: Decimals of the learned part. Documents of pairs at the margin tie in the exact solution; the solver's error, which depends
+#: on BLAS and its threads, would order them.
+DECIMALS = 8
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         self, query: Query, docs: NDArray[np.int32], learned: Learned, context: Context = DEFAULT_CONTEXT
     ) -> NDArray[np.float64]:
         """k(q, d) with the kernel `learned`, shape (documents,)."""
-        part = np.asarray(self.features(docs) @ learned.direction())
+        part = np.round(self.features(docs) @ learned.direction(), DECIMALS)
         return np.asarray(self.base(query, docs, context) * (learned.weight + part))
 
     def base(self, query: Query, docs: NDArray[np.int32], context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:

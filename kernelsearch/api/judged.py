@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -68,7 +67,7 @@ def as_qrels(qrels: Judgements, *, by_subtopic: bool = False) -> dict[str, dict[
     else:
         raise InputError("qrels: {qid: {docid: grade}} was expected")
     judged: dict[str, dict[str, int]] = {} if is_frame(qrels) else {str(qid): {} for qid in qrels}
-    for (qid, docid, value), subtopic in zip(rows, subtopics or repeat(None)):
+    for (qid, docid, value), subtopic in zip(rows, subtopics or [None] * len(rows), strict=True):
         grade = _grade(value, f"qrels: topic {short(qid)}, document {short(docid)}")
         try:
             add_grade(judged, qid, docid, grade, subtopic)

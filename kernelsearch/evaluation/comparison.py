@@ -20,7 +20,8 @@ class Procedure(Settings):
     """How runs are compared with a baseline."""
 
     all_judged: bool = option(
-        False, "compare over all judged topics, those that a run lacks counted as zero, as trec_eval -c does, not over shared topics"
+        False,
+        "compare over all judged topics, those that a run lacks counted as zero, as trec_eval -c does, not over shared topics",
     )
     test: str = option("t", "paired significance test over topics", choices=TESTS)
     correction: str = option(

@@ -36,14 +36,14 @@ Measure: TypeAlias = trec_measures.Measure
 def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measure]:
     """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
 
-    `flag` is what messages call the option. Raises OptionError for a name that neither knows, and for a measure that can't be
+    Names may be in one text, separated by commas. `flag` is what messages call the option. Raises OptionError for a name that neither knows, and for a measure that can't be
     computed here.
     """
     import ir_measures
 
     pipeline: Any = ir_measures.DefaultPipeline
     measures: list[Measure] = []
-    for name in names:
+    for name in names.split(",") if isinstance(names, str) else names:
         try:
             # P alone is trec_eval's name of a list of cutoffs; in ir_measures it lacks one.
             parsed = ir_measures.parse_trec_measure("P") if name == "P" else [ir_measures.parse_measure(name)]
@@ -153,7 +153,7 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
         if isinstance(grades, SubtopicGrades) and grades.disputed is not None:
             name, docid = (simple + others)[0], grades.disputed
             raise InputError(
-                f"qrels: topic {short(qid)}, document {short(docid)} has different grades in subtopics; {name} needs a single one"
+                f"qrels: topic {short(qid)}, document {short(docid)} has different grades in subtopics, and {name} needs one"
             )
     values: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     columns = [values[str(measure)] for measure in simple]
@@ -165,7 +165,9 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     if diverse and topics:
         judged = {qid: grades for qid in topics if isinstance(grades := qrels[qid], SubtopicGrades)}
         if len({subtopic for grades in judged.values() for _, subtopic in grades.subtopics}) < 2:
-            raise OptionError(f"--measures: {diverse[0]} needs judgements of subtopics, which TREC's qrels have in the second column")
+            raise OptionError(
+                f"--measures: {diverse[0]} needs judgements of subtopics, which TREC's qrels have in the second column"
+            )
         for measure in diverse:  # one at a time: the library exhausts the run with the first parameters
             values |= _through_ir_measures([measure], judged, ranks)
     return Evaluation(

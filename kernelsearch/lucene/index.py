@@ -198,7 +198,9 @@ class LuceneIndex:
         feedback: Feedback | None = None,
         threads: int = 1,
     ) -> list[Candidates]:
-        """Returns the best `hits` documents per query with Lucene's raw scores; ties as Anserini breaks them, by docid, or by row in an index of Lucene 8.
+        """Returns the best `hits` documents per query with Lucene's raw scores; ties as in Anserini.
+
+        These are in docid order, or in an index of Lucene 8 in the order of rows.
 
         `model` is the ranking model. With `feedback` the queries are expanded first. `threads` is the number of Java threads
         that share the queries.

@@ -36,7 +36,9 @@ def test_figures_are_those_of_the_command_line(demo_index, few, tmp_path, capsys
     lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     printed = [float(cell) for line in lines for cell in line if cell.replace(".", "", 1).isdigit() and "." in cell]
     frame = measured.to_dataframe()
-    assert list(frame.index) == ["first stage", "pert"] and list(frame.columns) == list(dict.fromkeys(line[2] for line in lines[1:]))
+    assert list(frame.index) == ["first stage", "pert"] and list(frame.columns) == list(
+        dict.fromkeys(line[2] for line in lines[1:])
+    )
     assert sorted(frame.to_numpy().ravel().round(4)) == pytest.approx(sorted(printed), abs=1e-4)
     assert "pert" in repr(measured) and measured.comparison is not None and measured.comparison.baseline == "first stage"
 

@@ -69,14 +69,25 @@ def test_only_shared_topics_are_compared(capsys):
 
 
 def test_topics_that_no_run_has_are_counted_on_request_only(tmp_path, capsys):
-    """Two of eight judged topics are in no run, one in the baseline only: five differences, or eight with zeros for the missing."""
+    """Two of eight judged topics are in no run, one in the baseline only: five differences, or eight with zeros."""
     qrels = tmp_path / "qrels"
     qrels.write_text("".join(f"{qid} 0 a 1\n" for qid in range(8)))
     runs = {
         name: write(tmp_path, f"{name}.txt", ranked(places))
         for name, places in (("base", [1, 2, 2, 4, 5, 3]), ("new", [1, 1, 1, 2, 4, "-"]))
     }
-    asked = ["--qrels", str(qrels), "--measures", "RR", "--baseline", runs["base"], runs["new"], "--all-pairs", "--format", "json"]
+    asked = [
+        "--qrels",
+        str(qrels),
+        "--measures",
+        "RR",
+        "--baseline",
+        runs["base"],
+        runs["new"],
+        "--all-pairs",
+        "--format",
+        "json",
+    ]
     base, new = [1, 1 / 2, 1 / 2, 1 / 4, 1 / 5, 1 / 3, 0, 0], [1, 1, 1, 1 / 2, 1 / 4, 0, 0, 0]
     for flags, count in (([], 5), (["--no-complete"], 5), (["--all-judged"], 8)):
         verb.main([*asked, *flags])

@@ -120,12 +120,14 @@ def test_measures_of_subtopics_need_subtopics_and_others_one_grade_per_document(
     monkeypatch.setattr(type(ir_measures.DefaultPipeline), "supports", lambda *_: True)  # also without pyndeval
     measures, run = parse_measures(["alpha_nDCG@20"]), read_run(by_subtopic / "run")
     for qrels in ({"1": {"d1": 1}}, as_qrels(pd.DataFrame({"qid": ["1"], "docno": ["d1"], "label": [1]}), by_subtopic=True)):
-        with pytest.raises(OptionError, match="alpha_nDCG@20 needs judgements of subtopics, which TREC's qrels have in the second"):
+        with pytest.raises(
+            OptionError, match="alpha_nDCG@20 needs judgements of subtopics, which TREC's qrels have in the second"
+        ):
             evaluate(qrels, run, measures)
     (by_subtopic / "flat").write_text("1 0 d1 1\n1 0 d2 0\n")
     with pytest.raises(OptionError, match="alpha_nDCG@20 needs judgements of subtopics"):
         verb.main(["--qrels", f"{by_subtopic}/flat", f"{by_subtopic}/run", "--measures", "alpha_nDCG@20"])
-    with pytest.raises(InputError, match="topic 1, document d2 has different grades in subtopics; AP needs a single one"):
+    with pytest.raises(InputError, match="topic 1, document d2 has different grades in subtopics, and AP needs one"):
         verb.main(["--qrels", f"{by_subtopic}/qrels", f"{by_subtopic}/run", "--measures", "AP,alpha_nDCG@20"])
     with pytest.raises(InputError, match="qrels: line 4: topic 1, document d2 is judged twice"):
         read_qrels(by_subtopic / "qrels")
@@ -141,6 +143,7 @@ def test_names_of_measures():
         "nDCG@10",
         "P(rel=2)@5",
     ]
+    assert [str(measure) for measure in parse_measures("RR,P_5")] == ["RR", "P@5"]  # not letter by letter
     with pytest.raises(OptionError, match="--measures: 'Magic@3' is not a measure"):
         parse_measures(["Magic@3"])
     with pytest.raises(OptionError, match="--measures: no measure is given"):

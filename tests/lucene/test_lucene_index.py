@@ -88,7 +88,7 @@ def change(path, delete, add, doc_values="BinaryDocValuesField"):
 
 @pytest.mark.parametrize("feedback", [None, RM3(), Rocchio()])
 def test_an_index_of_lucene_8_is_searched_as_anserini_searches_it(tmp_path, feedback):
-    """Its ids have sorted doc values; Anserini then breaks ties by the order of indexing, which is made unlike that of docids."""
+    """Its ids have sorted doc values; Anserini then breaks ties by the order of indexing, here not that of docids."""
     texts = ["same words", "same words", "other words here", "words and more words", "same tap", "a tap"] * 2
     records = [{"id": f"d{99 - number}", "contents": text} for number, text in enumerate(texts)]
     for part in (records[:5], records[5:]):  # two segments

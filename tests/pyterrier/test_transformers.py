@@ -74,6 +74,15 @@ def test_ties_are_in_the_order_of_the_ranks_whatever_the_order_of_the_rows(bm25,
     assert weights[0] == weights[1]
 
 
+def test_fused_scores_that_tie_are_in_the_order_of_the_ranks(bm25, topics):
+    results = bm25(topics.head(4))
+    results["features"] = [np.array([score]) for score in results["score"].round()]
+    qrels = pd.DataFrame({"qid": results["qid"], "docno": results["docno"], "label": (results["rank"] % 3 == 0).astype(int)})
+    fusion = ks.Fusion(learner="combsum")
+    fusion.fit(results, qrels)
+    assert by_query(fusion.transform(results.sample(frac=1, random_state=0))) == by_query(results)
+
+
 def test_one_query_by_text(bm25):
     assert bm25.search("dripping tap")["score"].is_monotonic_decreasing
     assert len((bm25 % 5).search("dripping tap")) == len(ks.Retriever(bm25.index, 5).search("dripping tap")) == 5

@@ -12,7 +12,7 @@ from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import whole_number
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.formats.structured import refuse_repeated
-from kernelsearch.trec.qrels import MAX_GRADE, add_grade
+from kernelsearch.trec.qrels import MAX_GRADE, SubtopicGrades, add_grade
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,21 +56,24 @@ def as_qrels(qrels: Judgements, *, by_subtopic: bool = False) -> dict[str, dict[
     """
     if isinstance(qrels, str | Path):
         return read_qrels(qrels, by_subtopic=by_subtopic)
-    subtopics: list[str] | None = None
+    subtopics: list[str] = []
     if is_frame(qrels):
         qids, docids = (_texts(qrels, names, "qrels") for names in (QIDS, DOCIDS))
         rows = list(zip(qids, docids, _column(qrels, GRADES, "qrels"), strict=True))
-        if by_subtopic and set(SUBTOPICS) & set(qrels.columns):
+        columns: Any = qrels.columns  # type: ignore[union-attr]
+        if by_subtopic and any(name in columns for name in SUBTOPICS):
             subtopics = _texts(qrels, SUBTOPICS, "qrels")
+    elif isinstance(qrels, Mapping) and any(isinstance(grades, SubtopicGrades) for grades in qrels.values()):
+        return dict(qrels)  # read from a file
     elif isinstance(qrels, Mapping) and all(isinstance(grades, Mapping) for grades in qrels.values()):
         rows = [(str(qid), str(docid), grade) for qid, grades in qrels.items() for docid, grade in grades.items()]
     else:
         raise InputError("qrels: {qid: {docid: grade}} was expected")
     judged: dict[str, dict[str, int]] = {} if is_frame(qrels) else {str(qid): {} for qid in qrels}
-    for (qid, docid, value), subtopic in zip(rows, subtopics or [None] * len(rows), strict=True):
+    for number, (qid, docid, value) in enumerate(rows):
         grade = _grade(value, f"qrels: topic {short(qid)}, document {short(docid)}")
         try:
-            add_grade(judged, qid, docid, grade, subtopic)
+            add_grade(judged, qid, docid, grade, subtopics[number] if subtopics else None)
         except InputError as problem:
             raise InputError(f"qrels: {problem}") from None
     return judged

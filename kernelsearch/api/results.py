@@ -109,12 +109,12 @@ class Hits(UserList[H]):
         self.data = self._later()
         return self.data
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         # isinstance(hits, list) is true, which scripts ask; a list itself can't make its items later.
         return list
 
-    def __copy__(self) -> list[H]:
+    def __copy__(self) -> list[H]:  # type: ignore[override]
         return self.data.copy()
 
     def __len__(self) -> int:

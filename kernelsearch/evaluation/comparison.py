@@ -21,7 +21,7 @@ class Procedure(Settings):
 
     all_judged: bool = option(
         False,
-        "compare over all judged topics, those that a run lacks counted as zero, as trec_eval -c does, not over shared topics",
+        "compare over all judged topics (trec_eval -c), zero where a run lacks one, instead of those that both runs have",
     )
     test: str = option("t", "paired significance test over topics", choices=TESTS)
     correction: str = option(

@@ -36,8 +36,8 @@ Measure: TypeAlias = trec_measures.Measure
 def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measure]:
     """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
 
-    Names may be in one text, separated by commas. `flag` is what messages call the option. Raises OptionError for a name that neither knows, and for a measure that can't be
-    computed here.
+    Names may be in one text, separated by commas. `flag` is what messages call the option. Raises OptionError for a name that
+    neither knows, and for a measure that can't be computed here.
     """
     import ir_measures
 

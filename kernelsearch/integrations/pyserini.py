@@ -75,8 +75,8 @@ class PyseriniHit(Hit):
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return _pyserini_class("JScoredDoc", PyseriniHit)
 
 
@@ -127,8 +127,8 @@ class KernelSearcher:
         self._lock = threading.RLock()
         self._pipeline(1)  # so that wrong options and missing fitted state are errors here and not in the first search
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return _pyserini_class("LuceneSearcher", KernelSearcher)
 
     def __repr__(self) -> str:

@@ -94,7 +94,7 @@ def by_subtopic(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", ["command", "frame"])
+@pytest.mark.parametrize("kind", ["command", "frame", "file"])
 def test_measures_of_subtopics_by_hand(by_subtopic, capsys, kind):
     """alpha-nDCG (Clarke et al., SIGIR 2008): a subtopic's gain falls by 1 - alpha with each document that covers it."""
     pytest.importorskip("pyndeval")
@@ -111,7 +111,8 @@ def test_measures_of_subtopics_by_hand(by_subtopic, capsys, kind):
         values = list(means.values())
     else:
         frame = pd.DataFrame(SUBTOPICS, columns=["qid", "iteration", "docno", "label"])
-        qrels = as_qrels(frame, by_subtopic=True)
+        read = read_qrels(by_subtopic / "qrels", by_subtopic=True)  # as `kernelsearch.evaluate` passes a file on
+        qrels = as_qrels(frame if kind == "frame" else read, by_subtopic=True)
         values = [evaluate(qrels, read_run(by_subtopic / "run"), parse_measures([name])).mean(name) for name in names]
     assert values == pytest.approx([expected(0.5), expected(0.75), 0.5], abs=1e-6)
 

@@ -201,8 +201,8 @@ def _copier(kind: type) -> Callable[[Any, float], Any]:
     """A function that copies a hit of a type with another score; chosen once per type, because lists are long."""
     if hasattr(kind, "__javaclass__"):  # Anserini's ScoredDoc
         return lambda hit, score: kind(hit.docid, hit.lucene_docid, score, hit.lucene_document)
-    if kind is Hit:
-        return Hit.rescored
+    if issubclass(kind, Hit):
+        return kind.rescored
     if hasattr(kind, "_replace"):  # a named tuple
         return lambda hit, score: hit._replace(score=score)
     if _has_plain_dict(kind):

@@ -7,6 +7,7 @@ searcher = LuceneSearcher("indexes/cacm", rerank="klsa")
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,25 @@ class Document:
         return self._index.lucene.stored([self._row], field)[0]
 
 
+class TextMissing(InputError, NotImplementedError):
+    """A Lucene query where the text of a query is needed; a NotImplementedError as well, which Pyserini raises."""
+
+
+class PyseriniHit(Hit):
+    """A hit that is an instance of JScoredDoc, too, for the `isinstance` of a script that has imported Pyserini."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _pyserini_class("JScoredDoc", PyseriniHit)
+
+
+def _pyserini_class(name: str, default: type) -> type:
+    """The class of `pyserini.search.lucene` where that has been imported: who has not imported it can't ask for the class."""
+    return getattr(sys.modules.get("pyserini.search.lucene"), name, default)
+
+
 class KernelSearcher:
     """Pyserini's LuceneSearcher followed by rerankers.
 
@@ -108,6 +128,10 @@ class KernelSearcher:
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
         self._pipeline(1)  # so that wrong options and missing fitted state are errors here and not in the first search
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _pyserini_class("LuceneSearcher", KernelSearcher)
 
     def __repr__(self) -> str:
         return f"KernelSearcher({self.index_dir!r}, rerank={[name for name, _ in self._methods]})"
@@ -165,10 +189,7 @@ class KernelSearcher:
         `q` is a text, or a Lucene query (Java), which cannot be reranked. `query_generator` and `fields` ({field: boost}) are
         passed to Anserini. `strip_segment_id` cuts docids at the first dot, `remove_dups` keeps the first hit of each docid.
         """
-        if not isinstance(q, str) and not hasattr(q, "getClass"):  # what every object of Java has
-            raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
-        if not isinstance(q, str) and self._methods:
-            raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
+        self._check_query(q, fields)
         pipeline = self._pipeline(k)
         if isinstance(q, str) and not query_generator and not fields:
             hits = self._hits(self._count_fallbacks(pipeline.search(self._queries([q], [""])))[0], k)
@@ -188,6 +209,8 @@ class KernelSearcher:
     ) -> dict[str, Hits[Hit]]:
         """{qid: best k documents} of `queries` with `qids`, by `threads` threads; `query_generator`, `fields`: see `search`."""
         pipeline = self._pipeline(k)
+        for query in queries:
+            self._check_query(query, fields)
         if query_generator or fields:
             lists = [_top(self._search_with_anserini(pipeline, query, query_generator, fields), k) for query in queries]
             return {qid: _make_later(self.index, ranked) for qid, ranked in zip(qids, lists, strict=True)}
@@ -221,9 +244,10 @@ class KernelSearcher:
     ) -> None:
         """Expands queries with RM3: `fb_terms` terms of `fb_docs` documents; `filter_terms` drops terms that are not words.
 
-        `original_query_weight` is from 0 to 1. `debug` has no effect: `get_feedback_terms` returns the expanded query.
+        `original_query_weight` is from 0 to 1. `debug` has no effect: `get_feedback_terms` returns the expanded query. Raises
+        VectorsMissing, a TypeError, for an index without document vectors, as Pyserini does.
         """
-        self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
+        self._set_feedback(RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 
     def unset_rm3(self) -> None:
         """Turns RM3 off."""
@@ -251,8 +275,8 @@ class KernelSearcher:
         `top_fb_terms` of the `top_fb_docs` best documents are added; with `use_negative`, `bottom_fb_terms` of the
         `bottom_fb_docs` last ones are subtracted. `debug` has no effect: `get_feedback_terms` returns the expanded query.
         """
-        self._set(
-            feedback=Rocchio(
+        self._set_feedback(
+            Rocchio(
                 int(top_fb_terms),
                 int(top_fb_docs),
                 int(bottom_fb_terms),
@@ -318,6 +342,19 @@ class KernelSearcher:
         """Closes Lucene's index reader."""
         self.index.lucene.close()
 
+    def _check_query(self, q: Any, fields: Mapping[str, float] | None) -> None:
+        """Raises TextMissing for a Lucene query where the current settings need a text."""
+        if isinstance(q, str):
+            return
+        if not hasattr(q, "getClass"):  # what every object of Java has
+            raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
+        feedback = self._first.feedback
+        needed_by = "rerankers need" if self._methods else f"{type(feedback).__name__} needs" if feedback else ""
+        if needed_by:
+            raise TextMissing(f"search: {needed_by} the query's text; a Lucene query can only be searched without")
+        if fields:
+            raise TextMissing("search: fields can't be chosen for a Lucene query, which names its own")
+
     def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
         return self.index.lucene.queries(texts, [str(qid) for qid in qids])
 
@@ -348,6 +385,10 @@ class KernelSearcher:
                     self._pipelines.pop(next(iter(self._pipelines)))
                 self._pipelines[first] = Pipeline(self.index, first, self._methods)
             return self._pipelines[first]
+
+    def _set_feedback(self, feedback: Feedback) -> None:
+        self.index.lucene.require_vectors(feedback)
+        self._set(feedback=feedback)
 
     def _set(self, **changes: Any) -> None:
         self._first = dataclasses.replace(self._first, **changes)
@@ -389,7 +430,8 @@ def _make_later(index: Index, ranked: Candidates, as_anserini: bool = False) -> 
     """Hits that are made on first access, all at once, because reading docids together is much faster."""
 
     def make() -> list[Hit]:
-        return make_hits(index, Candidates(ranked.docs, anserini_scores(ranked.scores)) if as_anserini else ranked)
+        rounded = Candidates(ranked.docs, anserini_scores(ranked.scores)) if as_anserini else ranked
+        return make_hits(index, rounded, PyseriniHit)
 
     return Hits(later=make, size=ranked.depth)
 

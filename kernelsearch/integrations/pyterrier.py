@@ -243,7 +243,7 @@ class Fusion(pt.Estimator):
             self._reranker = None
             return
         settings = FusionFitSettings.of(self.options)
-        frame, judged = topics_or_res_tr.sort_values("qid", kind="stable"), as_qrels(qrels_tr)
+        frame, judged = _in_rank_order(topics_or_res_tr), as_qrels(qrels_tr)
         pairs = zip(frame["qid"], frame["docno"], strict=True)
         labels = np.array([judged.get(str(qid), {}).get(str(docno), 0) for qid, docno in pairs], dtype=np.float64)
         self._learner = make_learner(
@@ -262,7 +262,7 @@ class Fusion(pt.Estimator):
             return pt.model.add_ranks(inp.assign(score=pd.Series(dtype=float)))
         if self._learner is None:
             raise InputError("Fusion: fit it on training topics and their judgements before it can rank by features")
-        frame = inp.sort_values("qid", kind="stable")
+        frame = _in_rank_order(inp)
         scores = self._learner.predict(np.stack(frame["features"].to_list()), frame["qid"].to_numpy())
         return pt.model.add_ranks(frame.assign(score=scores)).sort_values(["qid", "rank"]).reset_index(drop=True)
 
@@ -270,6 +270,11 @@ class Fusion(pt.Estimator):
         if self.index is None:
             raise OptionError("Fusion: results have no features column, and no index was given to compute features from")
         return self.index
+
+
+def _in_rank_order(results: pd.DataFrame) -> pd.DataFrame:
+    """The rows by query, those of each in the order of their ranks, which scores that tie keep."""
+    return results.sort_values([name for name in ("qid", "rank") if name in results.columns], kind="stable")
 
 
 class _FusionReranker(KernelTransformer):

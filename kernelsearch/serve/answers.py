@@ -381,12 +381,12 @@ def _entries(
 
 
 def _measures(served: ServedIndex, parameters: Parameters, after: Candidates) -> dict[str, float] | None:
-    """AP and nDCG@10 of the whole list, where a topic is given."""
+    """The default measures of the whole list, where a topic is given."""
     topic = parameters.topic
     if topic is None:
         return None
-    from kernelsearch.evaluation.measures import evaluate, parse_measures
+    from kernelsearch.evaluation.measures import DEFAULT, evaluate, parse_measures
 
     ranked = list(zip(served.index.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
-    evaluation = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(("AP", "nDCG@10")))
+    evaluation = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(DEFAULT))
     return {name: round(values[topic], 6) for name, values in evaluation.values.items()}

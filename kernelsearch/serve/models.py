@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernelsearch.evaluation.measures import DEFAULT
+
 
 class Problem(BaseModel):
     """An error, described in one line."""
@@ -37,13 +39,6 @@ class Candidate(Entry):
     doc: Any = Field(None, description="the document as it was indexed: JSON, text, or null where the index does not store it")
 
 
-class Measures(BaseModel):
-    """Measures of the whole list, not only of the documents in the answer."""
-
-    AP: float
-    nDCG_at_10: float = Field(alias="nDCG@10")
-
-
 class Filtered(BaseModel):
     """What the filters left of a list."""
 
@@ -52,6 +47,7 @@ class Filtered(BaseModel):
     unknown: list[str] = Field(description="fields of conditions that no document of the list has")
 
 
+MEASURES = f"{', '.join(DEFAULT)} of the whole list for the topic, before filtering, where a topic is given"
 FALLBACK = "the reason why a method left the list unchanged; null where it did not"
 KEPT = Field(description="the same as fallback, under its earlier name", deprecated=True)
 IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded, and with an offset"
@@ -67,7 +63,7 @@ class SearchAnswer(BaseModel):
     methods: list[str] = Field(description="the rerankers, in order")
     fallback: str | None = Field(description=FALLBACK)
     kept: str | None = KEPT
-    measures: Measures | None = Field(description="measures for the topic before filtering, where one is given")
+    measures: dict[str, float] | None = Field(description=MEASURES)
     filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
     impression: str | None = Field(None, description=IMPRESSION)
@@ -107,7 +103,7 @@ class Column(BaseModel):
     candidates: list[Entry]
     fallback: str | None = Field(description=FALLBACK)
     kept: str | None = KEPT
-    measures: Measures | None
+    measures: dict[str, float] | None = Field(description=MEASURES)
     impression: str | None = Field(None, description=IMPRESSION)
 
 

@@ -61,6 +61,28 @@ def test_the_retriever_gives_the_indexes_lists(demo_index, topics, bm25):
     assert (result.groupby("qid")["rank"].min() == 0).all()
 
 
+def test_ties_are_in_the_order_of_the_ranks_whatever_the_order_of_the_rows(bm25, topics):
+    """Scores are rounded so that they tie; a document that the method can't tell from others keeps its place."""
+    results = bm25(topics.head(12))
+    results["score"] = results["score"].round()
+    shuffled = results.sample(frac=1, random_state=0).reset_index(drop=True)
+    assert results.duplicated(["qid", "score"]).sum() > 100
+    for transformer in (ks.KernelLSA(bm25.index), ks.Perturbation(bm25.index), ks.Auto(bm25.index)):
+        expected, found = by_query(transformer(results)), by_query(transformer(shuffled))
+        assert found == expected
+    weights = [ks.Expansion(bm25.index)(frame).sort_values("qid")["query_toks"].to_list() for frame in (results, shuffled)]
+    assert weights[0] == weights[1]
+
+
+def test_fused_scores_that_tie_are_in_the_order_of_the_ranks(bm25, topics):
+    results = bm25(topics.head(4))
+    results["features"] = [np.array([score]) for score in results["score"].round()]
+    qrels = pd.DataFrame({"qid": results["qid"], "docno": results["docno"], "label": (results["rank"] % 3 == 0).astype(int)})
+    fusion = ks.Fusion(learner="combsum")
+    fusion.fit(results, qrels)
+    assert by_query(fusion.transform(results.sample(frac=1, random_state=0))) == by_query(results)
+
+
 def test_one_query_by_text(bm25):
     assert bm25.search("dripping tap")["score"].is_monotonic_decreasing
     assert len((bm25 % 5).search("dripping tap")) == len(ks.Retriever(bm25.index, 5).search("dripping tap")) == 5

@@ -115,7 +115,7 @@ class PipelineSettings:
 
     def open(self, index: IndexFiles) -> Pipeline:
         """The pipeline over the opened `index`."""
-        return Pipeline(index, self.first_stage, self.methods)
+        return index.open_pipeline(self.first_stage, self.methods)
 
 
 def method_options() -> dict[str, tuple[str, tuple[Option, ...]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -43,6 +43,7 @@ __all__ = [  # what a method imports, `Contribution` and `Explanation` included
 ]
 
 S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
 
 
 class OpenedIndex(Protocol):
@@ -76,6 +77,9 @@ class OpenedIndex(Protocol):
 
     def vectors(self, name: str | None = None) -> Vectors:
         """The vectors of that name; without a name those that were chosen when the index was opened, or the only ones."""
+
+    def opened(self, open_file: Callable[..., T], path: Path, *arguments: Any) -> T:
+        """`open_file(path, *arguments)`, shared by all that use it at the same time; opened again where the file changed."""
 
     def row(self, docid: str, option: str = "docid") -> int:
         """The row of a docid; raises an error that names `option` where the index doesn't have it."""

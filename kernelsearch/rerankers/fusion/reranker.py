@@ -72,7 +72,8 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 f"{index.name}: no fusion is trained for it; train one with python -m kernelsearch.train {index.shards.flags} "
                 "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training"
             )
-        self.model = models.load(path).effective()
+        self._saved = index.opened(models.load, path)  # others share it as long as it is referred to
+        self.model = self._saved.effective()
         if "normalise" not in self.model.notes:
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
         self.learner, self.recipe = self.model.learner, self.model.recipe

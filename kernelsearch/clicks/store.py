@@ -127,7 +127,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class _Reader:
-    """A thread's connection, which is closed with its log: it refers to itself, so that it would stay open until a collection."""
+    """A thread's connection, closed with its log. It refers to itself, so that it would stay open until a collection."""
 
     connection: sqlite3.Connection
 

@@ -48,7 +48,7 @@ class GraphArtefact:
 
     @classmethod
     def load(cls, path: Path, fingerprint: str, words: int) -> GraphArtefact:
-        """Reads the graph `path`, memory-mapped; ArtefactError where it is missing, damaged or of an index with other `words`."""
+        """Reads the graph `path`, memory-mapped; ArtefactError where it is missing, damaged or not of this index."""
         meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         # Plain arrays over the same mapped memory: every small slice of a numpy.memmap is several times slower.
         indptr, indices, distances = (np.asarray(arrays[name]) for name in ("indptr", "indices", "distances"))

@@ -63,6 +63,7 @@ def _print_results(pipeline: Pipeline, settings: SearchSettings, top: int) -> Co
         record = {
             "query": settings.query,
             "methods": [reranker.name for reranker in pipeline.rerankers],
+            "notes": pipeline.parts_in_use,
             "hits": [
                 {"rank": rank, "docid": hit.docid, "score": hit.score, "moved": moved, "text": hit.contents}
                 for rank, (hit, moved) in enumerate(moves, 1)

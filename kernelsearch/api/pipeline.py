@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from kernelsearch.rerankers.base import Context, Reranker
 
 if TYPE_CHECKING:
     from kernelsearch.api.index_files import IndexFiles
+
+logger = logging.getLogger(__name__)
 
 #: Methods with their options by name, in the order in which they rerank.
 Methods = Sequence[tuple[str, Mapping[str, Any]]]
@@ -39,9 +42,16 @@ class Pipeline:
         self.index = index
         self.first = first
         self.rerankers: list[Reranker[Any]] = [registry.method(name).make(index, **options) for name, options in methods]
+        for line in self.parts_in_use:
+            logger.info("%s", line)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pipeline, (self.index, self.first, self.methods)
+
+    @property
+    def parts_in_use(self) -> list[str]:
+        """One line per method with parts that an index may lack: which of them are in use, and why others are not."""
+        return [line for reranker in self.rerankers if (line := reranker.parts_in_use) is not None]
 
     @property
     def methods(self) -> list[tuple[str, dict[str, Any]]]:

@@ -160,21 +160,28 @@ class ServedIndex:
         """Which methods are ready on this index, and what the others lack."""
         states = []
         for name in registry.names():
+            why, parts = None, []
             try:
                 with self.reading_clicks((name,)):
-                    self.pipeline((name,), {}, {}, self.limits.candidates)
-                why = None
+                    (reranker,) = self.pipeline((name,), {}, {}, self.limits.candidates).rerankers
+                for part, missing in reranker.parts:
+                    reason = None if missing is None else self.public_text(missing)
+                    parts.append({"name": part, "in_use": missing is None, "why": reason})
             except KernelSearchError as problem:
                 why = self.public_message(problem)
-            states.append({"name": name, "ready": why is None, "why": why})
+            states.append({"name": name, "ready": why is None, "why": why, "parts": parts})
         return states
 
     def public_message(self, problem: KernelSearchError) -> str:
-        """The message of the error `problem` in one line that tells clients nothing about the folders of this machine.
+        """The message of the error `problem` for clients, as `public_text`."""
+        return self.public_text(str(problem))
+
+    def public_text(self, text: str) -> str:
+        """A text in one line that tells clients nothing about the folders of this machine.
 
         The index has its name instead of its folder, and other files have only the last part of their path.
         """
-        line = " ".join(str(problem).split())
+        line = " ".join(text.split())
         for place in (self.index.shards.artefacts, self.index.path):
             line = line.replace(str(place), self.name)
         if self.clicks.log_file is not None:

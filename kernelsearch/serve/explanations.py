@@ -24,6 +24,7 @@ from kernelsearch.serve.answers import (
     RankedQuery,
     fallback_entries,
     first_stage_depth,
+    notes,
     query_text,
     rank_query,
     row_of,
@@ -65,6 +66,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
         **fallback_entries(result.fallback),
+        "notes": notes(served, result.rerankers),
         "explanation": explanation,
         **asdict(reading),
     }

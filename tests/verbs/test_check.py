@@ -32,6 +32,7 @@ def lines(capsys):
 def test_a_whole_index_is_ok(index, capsys):
     check_verb.main([str(index)])
     result = lines(capsys)
+    assert result.pop() == "auto: in use: mslm, related words, klsa; not in use: vectors (the index has none)"
     assert all(line.endswith(": ok") for line in result)
     assert [line.split(str(index))[1] for line in result] == [
         " (Lucene): ok",

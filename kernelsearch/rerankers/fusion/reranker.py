@@ -267,14 +267,17 @@ def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
         if settings.vectors is not None:
             raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
         return _TrainingPlan(recipe, sources, {name: AUTO_WEIGHTS[name] for name in AUTO_WEIGHTS if name in recipe}, None)
-    vectors = usable_vectors(index, settings.vectors, FUSION.name)
+    vectors, part = usable_vectors(index, settings.vectors, FUSION.name)
     wanted = auto_weights(index, vectors)
     if vectors is not None:
         recipe = (*recipe, f"dense-rm:{vectors}")
         sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
     elif PARTS in wanted:
         sources = (*sources, PARTS) if sources else sources
-    offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, FUSION.name)
+    offered, parts = available(tuple(dict.fromkeys((*recipe, *wanted))), index)
+    for name, missing in (*parts, part):
+        if missing is not None:
+            logger.info("fusion: learns without %s: %s", name, missing)
     weights: dict[str, float] = {}
     for name, weight in wanted.items():
         if name in offered:

@@ -144,7 +144,11 @@ def test_recording_into_a_log_that_cannot_be_written_fails_at_the_start(start, f
     if place == "read-only":
         place = str(shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db"))
         connect = sqlite3.connect  # the tests' user may write everywhere
-        monkeypatch.setattr(sqlite3, "connect", lambda path, **more: connect(f"file:{path}?mode=ro", uri=True, **more))
+
+        def read_only(path, **more):
+            return connect(path if more.get("uri") else f"file:{path}?mode=ro", **{**more, "uri": True})
+
+        monkeypatch.setattr(sqlite3, "connect", read_only)
     spec = IndexSpec("demo", str(fitted / "demo"), clicks=place)
     with pytest.raises(ClickLogError, match=rf"^{place}: cannot be written"):
         start(ServiceSettings((spec,), RequestLimits(threads=1), record_clicks=True))

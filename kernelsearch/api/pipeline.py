@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,6 @@ from kernelsearch.rerankers.base import Context, Reranker
 
 if TYPE_CHECKING:
     from kernelsearch.api.index_files import IndexFiles
-
-logger = logging.getLogger(__name__)
 
 #: Methods with their options by name, in the order in which they rerank.
 Methods = Sequence[tuple[str, Mapping[str, Any]]]
@@ -42,8 +39,6 @@ class Pipeline:
         self.index = index
         self.first = first
         self.rerankers: list[Reranker[Any]] = [registry.method(name).make(index, **options) for name, options in methods]
-        for line in self.parts_in_use:
-            logger.info("%s", line)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pipeline, (self.index, self.first, self.methods)

@@ -256,7 +256,7 @@ def open_pipeline(
     first = pyserini_flags.extend(chosen.first_stage, settings) if extended else chosen.first_stage
     if settings.stopwords is not None:
         pyserini_flags.set_stopwords(index, settings.stopwords)
-    return index.open_pipeline(first, chosen.methods), chosen.first
+    return Pipeline(index, first, chosen.methods), chosen.first
 
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:

@@ -40,10 +40,8 @@ def run_server(service: ServiceSettings, settings: ServeSettings, announce: Call
         forwarded_allow_ips=settings.proxy,
     )
     server = _Server(config, ", ".join(spec.name for spec in service.indexes), announce)
-    try:
+    with contextlib.suppress(SystemExit):  # uvicorn has logged why the application did not start
         server.run(listening)
-    except (SystemExit, OSError):  # another program may have begun to listen since
-        raise InputError(f"--host, --port: cannot listen on {config.host}:{config.port}") from None
     if not server.started:
         raise InputError(f"the server did not start on {config.host}:{config.port}")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_prefix
+from kernelsearch.core.streams import raise_shortage
 
 #: The file beside verified files that records their state.
 NOTE = "verified.json"
@@ -109,6 +110,7 @@ def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, l
                 continue
             actual = file_checksum(file)
         except OSError as problem:
+            raise_shortage(problem)
             raise ArtefactError(f"cannot be read ({problem.strerror or problem})", path=file) from None
         if actual != checksum:
             raise ArtefactError(f"damaged (its checksum is not the one that was written); {advice}", path=file)

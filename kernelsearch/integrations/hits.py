@@ -65,10 +65,16 @@ class KernelReranker:
         first = FirstStage.from_settings(settings)
         if (model := _searcher_model(index)) is not None and not MODEL_OPTIONS & options.keys():
             first = dataclasses.replace(first, model=model)
-        self.pipeline = Pipeline(self.index, first, methods)
+        self._first, self._methods = first, methods
+        _ = self.pipeline  # so that missing fitted state is an error here and not in the first reranking
 
     def __repr__(self) -> str:
         return f"KernelReranker({self.index.name!r}, {[reranker.name for reranker in self.pipeline.rerankers]})"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline whose methods rerank; the index keeps it ready."""
+        return self.index.open_pipeline(self._first, self._methods)
 
     @overload
     def rerank(self, query: str, hits: Sequence[H], /) -> Hits[H]: ...
@@ -126,8 +132,9 @@ class KernelReranker:
         return {qid: _make_order(hits, ranked) for (qid, hits), ranked in zip(inputs.items(), reranked, strict=True)}
 
     def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
-        current, context = list(lists), self.pipeline.context()
-        for reranker in self.pipeline.rerankers:
+        pipeline = self.pipeline
+        current, context = list(lists), pipeline.context()
+        for reranker in pipeline.rerankers:
             if reranker.method.retrieves:  # `apply_batch` would add documents for which there is no hit
                 pairs = zip(queries, current, strict=True)
                 current = [reranker.rescore(query, candidates, context) for query, candidates in pairs]

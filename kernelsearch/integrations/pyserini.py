@@ -33,9 +33,6 @@ from kernelsearch.vectors.settings import VectorSettings
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
 
-#: Size of a searcher's cache of pipelines, one per combination of settings and depth.
-MAX_PIPELINES = 4
-
 
 class Document:
     """The stored document in row `row` of an index, with the methods of `pyserini.index.lucene.Document`."""
@@ -123,7 +120,6 @@ class KernelSearcher:
         self._arguments = (rerank, options)
         self._methods, settings = split(rerank, options)
         self._first = FirstStage.from_settings(settings)
-        self._pipelines: dict[FirstStage, Pipeline] = {}
         self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
@@ -377,14 +373,7 @@ class KernelSearcher:
         if isinstance(feedback, Rocchio):  # Anserini's Rocchio uses no more feedback documents than hits
             feedback = dataclasses.replace(feedback, hits=depth, top_docs=min(feedback.top_docs, depth))
         first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
-        if not self._methods:
-            return Pipeline(self.index, first)
-        with self._lock:
-            if first not in self._pipelines:
-                if len(self._pipelines) >= MAX_PIPELINES:
-                    self._pipelines.pop(next(iter(self._pipelines)))
-                self._pipelines[first] = Pipeline(self.index, first, self._methods)
-            return self._pipelines[first]
+        return self.index.open_pipeline(first, self._methods)
 
     def _set_feedback(self, feedback: Feedback) -> None:
         self.index.lucene.require_vectors(feedback)
@@ -396,7 +385,6 @@ class KernelSearcher:
     def _replace_index(self, index: Index) -> None:
         with self._lock:
             self.index = index
-            self._pipelines.clear()
             self._simple.clear()
 
     def _simple_searcher(self) -> Any:

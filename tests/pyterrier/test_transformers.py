@@ -7,12 +7,14 @@ import inspect
 import logging
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts
@@ -252,6 +254,16 @@ def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
     assert (result.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
     before = by_query(bm25(topics.head(4)))
     assert by_query(result) != before, "the log changes something"
+
+
+def test_a_transformer_uses_the_basis_that_was_fitted_last(demo_index, topics, tmp_path):
+    index = kernelsearch.open(shutil.copytree(demo_index.path, tmp_path / "demo"))
+    pipeline = ks.Retriever(index, 50) >> ks.KernelLSA(index, retrieve=0)
+    before = by_query(pipeline(topics.head(4)))
+    index.train("klsa", dims=3)
+    after = by_query(pipeline(topics.head(4)))
+    opened = kernelsearch.open(index.path)
+    assert before != after == by_query((ks.Retriever(opened, 50) >> ks.KernelLSA(opened, retrieve=0))(topics.head(4)))
 
 
 def test_relevance_classifiers(demo_index, topics, bm25):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,13 +15,13 @@ from pathlib import Path
 from kernelsearch.api.carrying import carry_over, carrying_clicks
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
-from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError, spell_options
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError, spell_options
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
+from kernelsearch.core.replacing import remove_leftovers
 from kernelsearch.forward import check_field
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.build import build_index as run_anserini
@@ -127,12 +126,11 @@ def build_index(
         raise InputError(f"{index}: is a file, a folder was expected")
     if index.exists() and any(index.iterdir()) and not is_index(index):
         raise InputError(f"{index}: contains something that is not an index; --force replaces indexes only")
-    with (
-        write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
-    ):
+    with write_folder(index, replace=True, last=carrying_clicks(index)) as folder:
+        stage = folder.with_name(f"{folder.name}.staged")
+        stage.mkdir()
         try:
-            built = _Build(read, settings, source, engine, progress, folder, Path(stage), only_build).run()
+            built = _Build(read, settings, source, engine, progress, folder, stage, only_build).run()
             carry_over(index, folder)
             return built
         except KernelSearchError as problem:
@@ -229,9 +227,9 @@ class _Build:
 
 
 def refuse_empty(name: str | Path, documents: int, indexed: int) -> None:
-    """Raises IndexProblem where none of the `documents`, a number, was `indexed`; `name` begins the message."""
+    """Raises InputError where none of the `documents`, a number, was `indexed`; `name` begins the message."""
     if not indexed:
-        raise IndexProblem(f"{name}: none of the {documents} documents has text that can be indexed")
+        raise InputError(f"{name}: none of the {documents} documents has text that can be indexed")
 
 
 def _index(

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
-from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, replace_database, report_errors
+from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, database_error, new_database, replace_database, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import ClickLogError, InputError, OptionError
-from kernelsearch.core.files import refuse_special
+from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
 
@@ -87,29 +87,29 @@ def import_records(
             if eta is not None and eta != stored:
                 raise OptionError(f"--eta: {path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it")
             return _fill(connection, records, skipped, stored, name, progress)
-    temporary = new_database_beside(path)
     try:
-        with closing(_connect(temporary)) as connection:
-            # The file is not read before it has its name, so a crash leaves nothing that a journal could save.
-            connection.execute("PRAGMA journal_mode = OFF")
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.executescript(SCHEMA)
-            strength = 1.0 if eta is None else float(eta)
-            connection.executemany(
-                "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
-            )
-            imported = _fill(connection, records, skipped, strength, name, progress)
-            connection.commit()
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        # Whoever appends holds the lock.
-        with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
-            replaced = replace_database(path, temporary)
-    except (sqlite3.OperationalError, OSError) as problem:
-        raise ClickLogError(f"{path}: cannot be written ({problem})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        with new_database(path) as temporary:
+            with closing(_connect(temporary)) as connection:
+                # The file is not read before it has its name, so a crash leaves nothing that a journal could save.
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.executescript(SCHEMA)
+                strength = 1.0 if eta is None else float(eta)
+                connection.executemany(
+                    "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
+                )
+                imported = _fill(connection, records, skipped, strength, name, progress)
+                connection.commit()
+            with open(temporary, "rb+") as stream:
+                os.fsync(stream.fileno())
+            temporary.chmod(0o644)
+            # Whoever appends holds the lock.
+            with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
+                replaced = replace_database(path, temporary)
+    except OSError as problem:
+        raise not_writable(path, problem) from None
+    except sqlite3.OperationalError as problem:
+        raise database_error(path, problem, "written") from None
     return dataclasses.replace(imported, replaced=replaced)
 
 

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from kernelsearch.clicks.records import normalise_query
-from kernelsearch.core.errors import BusyError, ClickLogError, InputError
-from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_name
+from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, InputError, KernelSearchError
+from kernelsearch.core.replacing import temporary_folder
+from kernelsearch.core.streams import shown_path
 
 FORMAT = 1
 
@@ -60,14 +61,21 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
     """
     try:
         yield
-    except sqlite3.OperationalError as problem:
-        if (problem.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BusyError(f"{path}: locked by another process; try again later") from None
-        if "no such table" in str(problem):
-            raise ClickLogError(f"{path}: not a click database ({problem})") from None
-        raise ClickLogError(f"{path}: cannot be {action} ({problem})") from None
     except sqlite3.DatabaseError as problem:
-        raise ClickLogError(f"{path}: not a click database ({problem})") from None
+        raise database_error(path, problem, action) from None
+
+
+def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "read") -> KernelSearchError:
+    """Returns the error of the database `path` for SQLite's exception; `action` as in `report_errors`."""
+    name = shown_path(path)
+    code = (getattr(problem, "sqlite_errorcode", None) or 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return BusyError(f"{name}: locked by another process; try again later")
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull(f"{name}: cannot be {action} ({problem})")
+    if not isinstance(problem, sqlite3.OperationalError) or "no such table" in str(problem):
+        return ClickLogError(f"{name}: not a click database ({problem})")
+    return ClickLogError(f"{name}: cannot be {action} ({problem})")
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -282,11 +290,12 @@ def _unpacked(docs: bytes, positions: bytes, clicked: bytes) -> tuple[NDArray[np
     )
 
 
-def new_database_beside(path: Path) -> Path:
-    """A new name in the folder of `path`, for a database that replaces `path` when complete."""
+@contextmanager
+def new_database(path: Path) -> Iterator[Path]:
+    """Yields the name of a database that replaces `path` when complete; it is removed at the end with its journal."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    return temporary_name(path, PARTIAL)
+    with temporary_folder(path) as folder:
+        yield folder / path.name
 
 
 def remove_side_files(path: Path) -> None:

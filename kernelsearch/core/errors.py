@@ -58,6 +58,10 @@ class InputError(KernelSearchError):
     """A file that is missing, empty, malformed or inconsistent with the index."""
 
 
+class DiskFull(InputError):
+    """No space is left for a file that is written."""
+
+
 class EncodingError(InputError):
     """A text file with bytes that are not valid in its encoding."""
 

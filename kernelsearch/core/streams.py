@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.replacing import final_path
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -238,7 +239,10 @@ def _unreadable(path: str | Path, problem: Exception) -> InputError:
 
 
 def shown_path(path: str | Path) -> str:
-    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out."""
-    text = str(path).encode("utf-8", "backslashreplace").decode()
+    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out.
+
+    A temporary folder in it is left out, too.
+    """
+    text = str(final_path(path) if isinstance(path, Path) else path).encode("utf-8", "backslashreplace").decode()
     text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
     return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, JavaError
+from kernelsearch.core.errors import DiskFull, JavaError
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import note_written, write_index_record
 
@@ -71,7 +72,7 @@ def build_index(
             bar.update(indexed - reported)
             reported = indexed
     if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
-        raise InputError(f"{index}: cannot be written (No space left on device)")
+        raise DiskFull(f"{shown_path(index)}: cannot be written (No space left on device)")
     if failure:
         raise failure[0]
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, InputError, JavaError
+from kernelsearch.core.errors import DiskFull, IndexProblem, JavaError
+from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 
@@ -57,7 +58,7 @@ def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path 
         worker.join(0.1)
     if isinstance(result[0], Exception):
         if "No space left on device" in str(result[0]):
-            raise InputError(f"{into}: cannot be written (No space left on device)")
+            raise DiskFull(f"{shown_path(into)}: cannot be written (No space left on device)")
         if "created with major version" in str(result[0]):
             raise IndexProblem(f"{old}: written by another release of Lucene than this one; index the collection again")
         raise result[0]

@@ -226,7 +226,7 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
         for number in range(5000):
             pipe.write(f'{{"id": "{number}", "contents": "word{number % 997} word{number % 31}"}}\n')
         pipe.flush()
-        while not list(tmp_path.glob(".*.staged/*.jsonl")) and process.poll() is None:
+        while not list(tmp_path.glob(".*.partial/*.staged/*.jsonl")) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(stop)
         error = process.communicate()[1]

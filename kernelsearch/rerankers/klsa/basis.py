@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine
+from kernelsearch.core.files import copy_tree
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels import registry
@@ -325,7 +325,7 @@ def make_kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
 def follow(change: DocumentChange) -> str:
     """Follows `change`: folds the documents into the basis, and returns what to report."""
     LatentBasis(change.folder, fingerprint=change.old.fingerprint)  # refuses a basis of another state of the index
-    shutil.copytree(change.folder, change.target)
+    copy_tree(change.folder, change.target)
     data = TrainingData(output=change.target, progress=change.progress)
     fit(change.new, data, KernelLSAFitSettings(fold_in=True))
     return "keeps its decomposition, new documents are folded in"

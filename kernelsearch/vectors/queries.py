@@ -102,8 +102,6 @@ class QueryVectors:
                 f"--vectors.encoder: {self._encoder.source}: makes vectors of {vectors.shape[1]} dimensions, "
                 f"those of {self._documents.name!r} have {self._documents.dims}"
             )
-        if not np.isfinite(vectors).all():
-            raise InputError(f"--vectors.encoder: {self._encoder.source}: made a value that is not a finite number")
         return unit_rows(vectors) if self._documents.normalised else vectors
 
     def _open(self) -> Encoder:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError, short
 from kernelsearch.core.reading import json_lines, lines, open_bytes, open_file, report_damage
+from kernelsearch.core.rows import MAX_DIMS
 from kernelsearch.neighbours.faiss_files import check_file
 from kernelsearch.neighbours.index import load_faiss
 
@@ -88,6 +89,7 @@ class VectorReader(ABC):
                 if size != wanted or not size:
                     expected = f" where {wanted} were expected" if wanted else ", at least 1 was expected"
                     raise InputError(f"{self._place(ids, first, place)}: {size} dimensions{expected}")
+            refuse_dims(self.path, wanted)
             try:
                 with np.errstate(over="ignore"):
                     return np.asarray(raw, dtype=np.float32)
@@ -100,6 +102,7 @@ class VectorReader(ABC):
                 raise
         if raw.ndim != 2 or raw.dtype.kind not in "fiu":
             raise InputError(f"{self.path}: vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected")
+        refuse_dims(self.path, raw.shape[1])
         if dims is not None and raw.shape[1] != dims:
             raise InputError(f"{self._place(ids, first, 0)}: {raw.shape[1]} dimensions where {dims} were expected")
         with np.errstate(over="ignore"):
@@ -331,6 +334,12 @@ def _kind(path: Path) -> str | None:
     return None
 
 
+def refuse_dims(path: Path, dims: int) -> None:
+    """Raises InputError where vectors of so many dimensions in the file `path` cannot be stored."""
+    if not 1 <= dims <= MAX_DIMS:
+        raise InputError(f"{path}: vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored")
+
+
 def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = None) -> str:
     """The first of the wanted names that is there."""
     for name in wanted:
@@ -361,6 +370,8 @@ def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtyp
         raise InputError(f"{path}: a single value; an array was expected")
     if min(shape) < 0:
         raise InputError(f"{path}: damaged, an array of shape {short(str(shape))}")
+    if len(shape) == 2:
+        refuse_dims(path, shape[1])
     return shape, dtype
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,7 @@ STATUSES = {
     401: "missing or wrong API key",
     403: "not allowed on this server",
     404: "no such index, document or topic",
-    409: "the index lacks something that the method needs",
+    409: "the index lacks something that the method needs, or another change of its documents is running",
     413: "body too large",
     415: "unsupported type of body",
     429: "too many clicks from one client",
@@ -55,6 +56,7 @@ STATUSES = {
     500: "internal error",
     503: "too many requests at once, or a locked click log",
     504: "timed out",
+    507: "no space is left where documents or clicks are written",
 }
 
 
@@ -177,8 +179,8 @@ async def _json_body(request: Request) -> Any:
     body = await request.body()
     try:
         if len(body) <= INLINE_BODY:
-            return parse_json(body, "body")
-        return await asyncio.get_running_loop().run_in_executor(None, parse_json, body, "body")
+            return parse_json(body, "body", finite=True)
+        return await asyncio.get_running_loop().run_in_executor(None, partial(parse_json, body, "body", finite=True))
     except InputError as problem:
         raise Refused(400, str(problem)) from None
 

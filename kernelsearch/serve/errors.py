@@ -8,7 +8,15 @@ import orjson
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.errors import (
+    ArtefactError,
+    BusyError,
+    ClickLogError,
+    DiskFull,
+    IndexProblem,
+    JavaError,
+    KernelSearchError,
+)
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
@@ -38,6 +46,9 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
             return 500, str(error), {}
+        case DiskFull():
+            logger.error("%s", error)
+            return 507, str(error), {}
         case KernelSearchError():
             line = " ".join(str(error).split()).removeprefix("--")
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}

@@ -96,7 +96,7 @@ def update_index(
     progress : gets the progress of the steps
 
     The analyser, the fields and what is stored are those of the index. Raises InputError for invalid documents, where no id
-    is in the index, where no document would remain and where another command changed the index meanwhile; IndexProblem where
+    is in the index and where no document would remain; IndexProblem where another command changes the index, and where
     documents are added to an index of another program, whose analyser is not known.
     """
     index = index.resolve() if index.is_symlink() else index

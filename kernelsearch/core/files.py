@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kernelsearch.core.errors import DiskFull, InputError, OptionError
-from kernelsearch.core.replacing import followed, remove_leftovers, replace_folder, sync_folder, temporary_folder
+from kernelsearch.core.replacing import followed, replace_folder, sync_folder, temporary_folder
 from kernelsearch.core.streams import shown_path, wait_for_pipe
 
 if TYPE_CHECKING:
@@ -205,13 +205,12 @@ def write_folder(
     try:
         if path.name in ("", ".."):
             raise InputError(f"{shown_path(path)}: cannot be written, name a folder below it")
-        remove_leftovers(path)
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{shown_path(path)}: is a file, a folder was expected")
-        if path.exists() and not replace:
-            raise InputError(f"{shown_path(path)}: exists already")
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(path) as outer:
+            if path.exists() and not path.is_dir():
+                raise InputError(f"{shown_path(path)}: is a file, a folder was expected")
+            if path.exists() and not replace:
+                raise InputError(f"{shown_path(path)}: exists already")
             temporary = outer / path.name
             temporary.mkdir()
             yield temporary

@@ -19,7 +19,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelsearch.core.errors import BusyError, InputError
@@ -56,9 +56,7 @@ def temporary_folder(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         if folder is not None:
-            _discard(folder, path)
-        if descriptor is not None:
-            os.close(descriptor)
+            _discard(folder, path, descriptor)
 
 
 def _short_name(path: Path) -> str:
@@ -103,19 +101,19 @@ def remove_leftovers_below(folder: Path) -> None:
 
 
 def _remove_leftover(folder: Path, path: Path) -> None:
+    with suppress(OSError):  # it is of another user, or was removed by another process meanwhile
+        if (descriptor := _lock(folder / LOCK, os.O_RDWR | os.O_CREAT, surely=True)) is not None:
+            _discard(folder, path, descriptor)
+
+
+def _discard(folder: Path, path: Path, descriptor: int | None) -> None:
+    """Puts back what a temporary folder of `path` holds of it, closes the `descriptor` of its lock, and removes it."""
     try:
-        descriptor = _lock(folder / LOCK, os.O_RDWR | os.O_CREAT, surely=True)
-    except OSError:
-        return  # of another user
-    if descriptor is not None:
-        _discard(folder, path)
-        os.close(descriptor)
-
-
-def _discard(folder: Path, path: Path) -> None:
-    """Removes a temporary folder of `path`."""
-    if not path.exists() and (folder / REPLACED).exists():
-        os.replace(folder / REPLACED, path)
+        if not path.exists() and (folder / REPLACED).exists():
+            os.replace(folder / REPLACED, path)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)  # first, because NFS keeps the folder of an open file
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -96,13 +96,20 @@ def test_one_change_at_a_time(own):
     assert answer.status_code == 409 and "another change" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("piece", [b"[", b'{"a":', b'[{"a":'])
-def test_a_deep_body_is_refused_at_its_beginning(own, piece):
+@pytest.mark.parametrize(
+    ("piece", "status", "message"),
+    [
+        (b'{"a":', 413, "the body has more than 1000000 brackets and braces"),
+        (b"[],", 413, "the body has more than 1000000 brackets and braces"),
+        (b'{"twenty characters":', 400, "body: JSON nested deeper than 100"),
+    ],
+)
+def test_a_body_that_would_occupy_the_parser_is_refused_at_its_beginning(own, piece, status, message):
     client = own(allow_updates=True)
     body = piece * ((16 << 20) // len(piece))
     begun = time.monotonic()
     answer = client.post(PATH, content=body, headers=KIND)
-    assert answer.status_code == 400 and answer.json() == {"error": "body: JSON nested deeper than 100"}
+    assert answer.status_code == status and answer.json() == {"error": message}
     assert time.monotonic() - begun < 2
 
 

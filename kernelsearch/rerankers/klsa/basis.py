@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.execution import Engine
-from kernelsearch.core.files import copy_tree
+from kernelsearch.core.files import copy_tree, not_writable
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels import registry
@@ -273,7 +273,7 @@ def scratch_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, limit:
             os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is an error here, not a SIGBUS later
             return np.memmap(stream, dtype, "r+", shape=shape)
     except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
+        raise not_writable(folder, problem) from None
 
 
 def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zlib
 
 import pytest
@@ -187,6 +188,13 @@ def test_json_that_would_break_a_reader_is_refused_in_a_short_line(text, message
     with pytest.raises(InputError, match=message) as caught:
         parse_json(text, "f: line 3")
     assert str(caught.value).startswith("f: line 3") and len(str(caught.value)) < 200
+
+
+def test_a_deep_text_is_refused_at_its_beginning():
+    begun = time.thread_time()
+    with pytest.raises(InputError, match="nested deeper than 100"):
+        parse_json("[" * (16 << 20), "f")
+    assert time.thread_time() - begun < 1
 
 
 @pytest.mark.parametrize("filler", range(8))

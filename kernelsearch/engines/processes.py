@@ -324,6 +324,8 @@ class _Worker:
 
     def end_if_stopped(self) -> None:
         """Ends the process where a signal has stopped it (SIGSTOP): its tasks would never be done."""
+        if not hasattr(os, "waitid"):
+            return  # macOS
         with suppress(ChildProcessError):  # it has ended
             if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
                 self._process.kill()

@@ -55,7 +55,7 @@ SIDE_FILES = ("-wal", "-shm")
 
 @contextmanager
 def report_errors(path: Path, action: str = "read") -> Iterator[None]:
-    """Turns SQLite's exceptions into BusyError and ClickLogError with the database's path.
+    """Turns SQLite's exceptions into BusyError, DiskFull and ClickLogError with the database's path.
 
     `action` completes the message "cannot be ...": `read` or another participle.
     """
@@ -66,7 +66,7 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 
 
 def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "read") -> KernelSearchError:
-    """Returns the error of the database `path` for SQLite's exception; `action` as in `report_errors`."""
+    """Returns the error of the database `path` for SQLite's exception `problem`; `action` as in `report_errors`."""
     name = shown_path(path)
     code = (getattr(problem, "sqlite_errorcode", None) or 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,13 +15,13 @@ from pathlib import Path
 from kernelsearch.api.carrying import carry_over, carrying_clicks
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
-from kernelsearch.core.errors import Flag, IndexProblem, InputError, KernelSearchError, OptionError
+from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
+from kernelsearch.core.replacing import remove_leftovers
 from kernelsearch.forward import check_field
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.build import build_index as run_anserini
@@ -126,15 +125,13 @@ def build_index(
     if index.exists() and not index.is_dir():
         raise InputError("is a file, a folder was expected", path=index)
     if index.exists() and any(index.iterdir()) and not is_index(index):
-        raise InputError(
-            "contains something that is not an index; ", Flag("force", value=True), " replaces indexes only", path=index
-        )
-    with (
-        write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
-    ):
+        parts = "contains something that is not an index; ", Flag("force", value=True), " replaces indexes only"
+        raise InputError(*parts, path=index)
+    with write_folder(index, replace=True, last=carrying_clicks(index)) as folder:
+        stage = folder.with_name(f"{folder.name}.staged")
+        stage.mkdir()
         try:
-            built = _Build(read, settings, source, engine, progress, folder, Path(stage), only_build).run()
+            built = _Build(read, settings, source, engine, progress, folder, stage, only_build).run()
             carry_over(index, folder)
             return built
         except KernelSearchError as problem:
@@ -233,9 +230,9 @@ class _Build:
 
 
 def refuse_empty(name: str | Path, documents: int, indexed: int) -> None:
-    """Raises IndexProblem where none of the `documents`, a number, was `indexed`; `name` begins the message."""
+    """Raises InputError where none of the `documents`, a number, was `indexed`; `name` begins the message."""
     if not indexed:
-        raise IndexProblem(f"none of the {documents} documents has text that can be indexed", path=name)
+        raise InputError(f"none of the {documents} documents has text that can be indexed", path=name)
 
 
 def _index(

@@ -13,6 +13,7 @@ from pathlib import Path
 from kernelsearch.api.artefact_kinds import known_kinds
 from kernelsearch.clicks.store import connect_to_read, remove_side_files
 from kernelsearch.core.errors import BusyError, InputError
+from kernelsearch.core.files import copy_tree
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.streams import raise_shortage
@@ -61,7 +62,7 @@ def carry_over(old: Path, new: Path) -> None:
         return
     target.mkdir(exist_ok=True)
     if (source / REPLACED).is_dir():
-        shutil.copytree(source / REPLACED, target / REPLACED)
+        copy_tree(source / REPLACED, target / REPLACED)
     dropped = []
     for folder in sorted(meta.parent for meta in source.rglob("meta.json")):
         name = folder.relative_to(source)
@@ -77,7 +78,7 @@ def keep_trained(old: Path, folder: Path, name: Path, target: Path) -> bool:
     """Copies the artefact `folder` of the index `old`, called `name`, to `target`/replaced if it was trained; else False."""
     if not _is_trained(folder):
         return False
-    shutil.copytree(folder, target / REPLACED / name, dirs_exist_ok=True)
+    copy_tree(folder, target / REPLACED / name)
     place = Path(ADDED_FOLDER) / REPLACED
     logger.info("%s: the trained model %s is kept in %s; train it again for the new index", old, name, place)
     return True

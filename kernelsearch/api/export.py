@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.postings import PostingsSource
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.replacing import PARTIAL, temporary_prefix
+from kernelsearch.core.replacing import temporary_folder
 from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, FieldStatistics, LuceneIndex
@@ -59,8 +58,8 @@ def export_by_shards(
     statistics = _required(lucene, field)
     path = path or _place(lucene, field)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_prefix(path), suffix=PARTIAL) as scratch:
-        copies = [Path(scratch).absolute() / str(number) for number in range(len(lucene.shards.paths))]
+    with temporary_folder(path) as scratch:
+        copies = [scratch.absolute() / str(number) for number in range(len(lucene.shards.paths))]
         work = [(shard.absolute(), copy) for shard, copy in zip(lucene.shards.paths, copies, strict=True)]
         with progress(f"shards' forward indexes of {field}", total=len(work), unit="shard") as bar:
             for _ in mapper(partial(_copy_shard, field, lucene.language, block_bytes, heap), work):

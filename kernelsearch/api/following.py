@@ -10,7 +10,8 @@ from pathlib import Path
 from kernelsearch.api.artefact_kinds import VECTORS, kind_of
 from kernelsearch.api.carrying import REPLACED, keep_trained
 from kernelsearch.api.index import Index
-from kernelsearch.core.errors import ArtefactError, InputError, KernelSearchError
+from kernelsearch.core.errors import ArtefactError, DiskFull, InputError, KernelSearchError
+from kernelsearch.core.files import copy_tree
 from kernelsearch.core.progress import Progress
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.streams import raise_shortage
@@ -33,7 +34,7 @@ def follow(old: Index, new: Index, *, name: Path, added: Collection[str], progre
     if not source.is_dir():
         return
     if (source / REPLACED).is_dir():
-        shutil.copytree(source / REPLACED, target / REPLACED)
+        copy_tree(source / REPLACED, target / REPLACED)
     # Vectors first, because a basis may be made of them.
     saved = sorted(((kind_of(folder), folder) for folder in _folders(source)), key=lambda entry: entry[0] is not VECTORS)
     for kind, folder in saved:
@@ -75,6 +76,8 @@ def _follow_one(kind: ArtefactKind | None, change: DocumentChange, name: Path, l
         message = kind.follow(change)
         if message:
             logger.info("%s: %s %s%s", name, label, message, command)
+    except DiskFull:
+        raise  # without space, the change as a whole fails
     except KernelSearchError as problem:
         shutil.rmtree(change.target, ignore_errors=True)
         problem.relocate(change.target, change.folder)

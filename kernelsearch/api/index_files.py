@@ -19,6 +19,7 @@ from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError, quote
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.replacing import remove_leftovers_below
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, check_field
 from kernelsearch.forward.format import KIND, VERSION
@@ -63,6 +64,7 @@ class IndexFiles:
         if few_calls:
             jvm.expect_few_calls()
         self.shards = find_shards(path, artefacts)
+        remove_leftovers_below(self.shards.artefacts)  # brings artefacts back where a process was killed while it replaced them
         if language is None:
             _ = self.shards.language  # a damaged record, or shards of several languages, are refused before any work
         self.path: Path = self.shards.home

@@ -6,15 +6,12 @@ one, and a failure leaves the old one unchanged.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +20,11 @@ from kernelsearch.api.carrying import carrying_clicks
 from kernelsearch.api.following import follow, follow_elsewhere
 from kernelsearch.api.index import Index
 from kernelsearch.api.staging import Reader, indexing_threads, stage_documents
-from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError
-from kernelsearch.core.files import write_folder
+from kernelsearch.core.errors import BusyError, IndexProblem, InputError, KernelSearchError, OptionError
+from kernelsearch.core.files import copy_tree, not_writable, write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.replacing import OLD, PARTIAL, STAGED, remove_leftovers, replace_folder, temporary_name, temporary_prefix
+from kernelsearch.core.replacing import lock_folder, replace_folder, temporary_folder
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.rewrite import rewrite_index, storage_of
@@ -99,11 +96,10 @@ def update_index(
     progress : gets the progress of the steps
 
     The analyser, the fields and what is stored are those of the index. Raises InputError for invalid documents, where no id
-    is in the index, where no document would remain and where another command changed the index meanwhile; IndexProblem where
+    is in the index and where no document would remain; IndexProblem where another command changes the index, and where
     documents are added to an index of another program, whose analyser is not known.
     """
     index = index.resolve() if index.is_symlink() else index
-    remove_leftovers(index)
     shards = find_shards(index)
     if shards.sharded and not (index / RECORD).is_file():
         raise OptionError("a folder of indexes; name the one to change", path=index)
@@ -112,34 +108,29 @@ def update_index(
         _alone(index),
         _exchanging(artefacts) as elsewhere,
         write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
-        update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, Path(stage), progress, artefacts, elsewhere)
+        stage = folder.with_name(f"{folder.name}.staged")
+        stage.mkdir()
+        update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, stage, progress, artefacts, elsewhere)
         try:
             updated = update.run(source, deleting, threads, MemoryLimit.parse(memory_limit))
         except KernelSearchError as problem:
             problem.relocate(folder, index)  # messages name the index that the user asked for, not the temporary folder
             raise
         if find_shards(index).fingerprint != before:
-            raise InputError("another command has changed the index meanwhile; nothing was done, try again", path=index)
+            raise IndexProblem("another command has changed the index meanwhile; nothing was done, try again", path=index)
     return updated
 
 
 @contextmanager
 def _alone(index: Path) -> Iterator[None]:
     """Holds a lock on the index's folder, so that of two changes at a time none is lost. Searches don't need it."""
-    descriptor = os.open(index, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        os.close(descriptor)
-        if problem.errno in (errno.EAGAIN, errno.EACCES):
-            raise InputError("another command is changing the index; try again when it is done", path=index) from None
-        raise InputError(f"cannot be locked ({problem.strerror or problem})", path=index) from None
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_folder(index, 0))
+        except BusyError:
+            raise IndexProblem("another command is changing the index; try again when it is done", path=index) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -152,21 +143,22 @@ def _exchanging(artefacts: Path | None) -> Iterator[Path | None]:
     if artefacts is None or not artefacts.is_dir():
         yield None
         return
-    inside = artefacts / "successors"
-    remove_leftovers(inside)
-    with tempfile.TemporaryDirectory(dir=artefacts, prefix=temporary_prefix(inside), suffix=PARTIAL) as folder:
-        yield Path(folder)
-        for successor in sorted(meta.parent for meta in Path(folder).rglob("meta.json")):
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(temporary_folder(artefacts / "successors"))
+        except OSError as problem:
+            raise not_writable(artefacts, problem) from None
+        yield folder
+        for successor in sorted(meta.parent for meta in folder.rglob("meta.json")):
             place = artefacts / successor.relative_to(folder)
-            aside = temporary_name(place, OLD)
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
-                aside.mkdir()
-                replace_folder(successor, place, aside)
+                with temporary_folder(place) as outer:
+                    new = outer / place.name
+                    os.replace(successor, new)
+                    replace_folder(new, place)
             except OSError as problem:
-                logger.warning("%s: cannot be written (%s)", place, problem.strerror or problem)
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+                logger.warning("%s", not_writable(place, problem))
 
 
 @dataclass(frozen=True)
@@ -294,7 +286,7 @@ class _Update:
         for entry in self.index.iterdir():
             ours = entry.name in {ADDED_FOLDER, RECORD, *shards} or re.fullmatch(r"_.*|segments.*|write\.lock", entry.name)
             if not ours and not entry.name.startswith("."):
-                (shutil.copytree if entry.is_dir() else shutil.copy2)(entry, self.folder / entry.name)
+                (copy_tree if entry.is_dir() else shutil.copy2)(entry, self.folder / entry.name)
 
     def export(self, old: Index, new: Index, limit: MemoryLimit | None) -> None:
         """Writes the forward indexes of the fields that had one and still exist."""

@@ -22,13 +22,14 @@ from kernelsearch.clicks.store import (
     INDEXES,
     SCHEMA,
     ClickLog,
-    new_database_beside,
+    database_error,
+    new_database,
     replace_database,
     report_errors,
 )
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import BusyError, ClickLogError, Flag, InputError, OptionError
-from kernelsearch.core.files import refuse_special
+from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
 
@@ -148,29 +149,29 @@ def import_records(
                     f"{path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it", option=Flag("eta")
                 )
             return _fill(connection, records, skipped, stored, name, progress, allow_empty)
-    temporary = new_database_beside(path)
     try:
-        with closing(_connect(temporary)) as connection:
-            # The file is not read before it has its name, so a crash leaves nothing that a journal could save.
-            connection.execute("PRAGMA journal_mode = OFF")
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.executescript(SCHEMA)
-            strength = 1.0 if eta is None else float(eta)
-            connection.executemany(
-                "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
-            )
-            imported = _fill(connection, records, skipped, strength, name, progress, allow_empty)
-            connection.commit()
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        # Whoever appends holds the lock.
-        with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
-            replaced = replace_database(path, temporary)
-    except (sqlite3.OperationalError, OSError) as problem:
-        raise ClickLogError(f"cannot be written ({problem})", path=path) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        with new_database(path) as temporary:
+            with closing(_connect(temporary)) as connection:
+                # The file is not read before it has its name, so a crash leaves nothing that a journal could save.
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.executescript(SCHEMA)
+                strength = 1.0 if eta is None else float(eta)
+                connection.executemany(
+                    "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
+                )
+                imported = _fill(connection, records, skipped, strength, name, progress, allow_empty)
+                connection.commit()
+            with open(temporary, "rb+") as stream:
+                os.fsync(stream.fileno())
+            temporary.chmod(0o644)
+            # Whoever appends holds the lock.
+            with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
+                replaced = replace_database(path, temporary)
+    except OSError as problem:
+        raise not_writable(path, problem) from None
+    except sqlite3.OperationalError as problem:
+        raise database_error(path, problem, "written") from None
     return dataclasses.replace(imported, replaced=replaced)
 
 
@@ -180,7 +181,7 @@ def prepare(path: Path) -> None:
         import_records((), path, append=True, allow_empty=True)
         return
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        raise ClickLogError(f"{path}: cannot be written ({os.strerror(errno.EACCES)})")
+        raise ClickLogError(f"cannot be written ({os.strerror(errno.EACCES)})", path=path)
     # Nothing is changed, so that what was derived from the log stays valid. A log that is locked is being written.
     with suppress(BusyError), report_errors(path, "written"), closing(_connect(path, timeout=0)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -120,7 +120,7 @@ def _parse_line(line: bytes) -> Any:
     except UnicodeDecodeError:
         raise _Bad("not UTF-8") from None
     try:
-        return parse_json(text, "")
+        return parse_json(text, "", finite=True)
     except InputError as problem:
         message = str(problem)
         reasons = {"surrogate": "not UTF-8", "deeper": "nested too deeply", "twice": "a key that occurs twice"}

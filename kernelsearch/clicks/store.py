@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
-from kernelsearch.core.errors import BusyError, ClickLogError, InputError
-from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_name
-from kernelsearch.core.streams import raise_shortage_of
+from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, InputError, KernelSearchError
+from kernelsearch.core.replacing import temporary_folder
 
 FORMAT = 1
 
@@ -55,21 +54,26 @@ SIDE_FILES = ("-wal", "-shm")
 
 @contextmanager
 def report_errors(path: Path, action: str = "read") -> Iterator[None]:
-    """Turns SQLite's exceptions into BusyError and ClickLogError with the database's path.
+    """Turns SQLite's exceptions into BusyError, DiskFull and ClickLogError with the database's path.
 
     `action` completes the message "cannot be ...": `read` or another participle.
     """
     try:
         yield
-    except sqlite3.OperationalError as problem:
-        if (problem.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BusyError("locked by another process; try again later", path=path) from None
-        if "no such table" in str(problem):
-            raise ClickLogError(f"not a click database ({problem})", path=path) from None
-        raise_shortage_of(path)
-        raise ClickLogError(f"cannot be {action} ({problem})", path=path) from None
     except sqlite3.DatabaseError as problem:
-        raise ClickLogError(f"not a click database ({problem})", path=path) from None
+        raise database_error(path, problem, action) from None
+
+
+def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "read") -> KernelSearchError:
+    """Returns the error of the database `path` for SQLite's exception `problem`; `action` as in `report_errors`."""
+    code = (getattr(problem, "sqlite_errorcode", None) or 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return BusyError("locked by another process; try again later", path=path)
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull(f"cannot be {action} ({problem})", path=path)
+    if not isinstance(problem, sqlite3.OperationalError) or "no such table" in str(problem):
+        return ClickLogError(f"not a click database ({problem})", path=path)
+    return ClickLogError(f"cannot be {action} ({problem})", path=path)
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -316,11 +320,12 @@ def _unpacked(docs: bytes, positions: bytes, clicked: bytes) -> tuple[NDArray[np
     )
 
 
-def new_database_beside(path: Path) -> Path:
-    """A new name in the folder of `path`, for a database that replaces `path` when complete."""
+@contextmanager
+def new_database(path: Path) -> Iterator[Path]:
+    """Yields the name of a database that replaces `path` when complete; it is removed at the end with its journal."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    return temporary_name(path, PARTIAL)
+    with temporary_folder(path) as folder:
+        yield folder / path.name
 
 
 def remove_side_files(path: Path) -> None:

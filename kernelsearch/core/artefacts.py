@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import checksums
 from kernelsearch.core.errors import ArtefactError, InputError, short
-from kernelsearch.core.files import write_folder
+from kernelsearch.core.files import not_writable, write_folder
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.streams import raise_shortage
 
@@ -83,7 +83,7 @@ def refuse_foreign(path: str | Path) -> None:
     except FileNotFoundError:
         return
     except OSError as problem:
-        raise InputError(f"cannot be written ({problem.strerror or problem})", path=path) from None
+        raise not_writable(path, problem) from None
     own: set[str] = set()
     for name in ("meta.json", checksums.NOTE):
         try:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import ArtefactError
-from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_prefix
+from kernelsearch.core.replacing import temporary_folder
 from kernelsearch.core.streams import raise_shortage
 
 #: The file beside verified files that records their state.
@@ -86,16 +85,14 @@ def note_verified(
     """
     text = json.dumps(_note(description, _state(folder, names, checksums))) + "\n"
     for place in _note_places(into or folder):
-        partial = place.with_name(f"{temporary_prefix(place)}note{PARTIAL}")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(place)
-            partial.write_text(text, encoding="utf-8")
-            os.replace(partial, place)
+            with temporary_folder(place) as folder_of_note:
+                (folder_of_note / NOTE).write_text(text, encoding="utf-8")
+                os.replace(folder_of_note / NOTE, place)
             return
-        except OSError:  # the next place
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        except OSError:
+            continue  # the next place
 
 
 def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, largest: int | None = None) -> None:

@@ -7,10 +7,15 @@ their own. Who shows it writes options in the reader's form: `--klsa.fold-in` on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+
+#: The end of the name `.NAME.RANDOM.partial` of a temporary folder (`core.replacing`), and the whole name.
+RANDOM = r"\.[0-9a-f]{12}\.partial"
+TEMPORARY = re.compile(rf"\.(.+){RANDOM}")
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,21 @@ class Flag:
         return self.in_python()
 
 
+def final_path(path: Path) -> Path:
+    """Returns where what is in a temporary folder will be, for messages; any other path as it is.
+
+    >>> final_path(Path("indexes/.wapo.0123456789ab.partial/wapo/_0.cfs"))
+    PosixPath('indexes/wapo/_0.cfs')
+    """
+    return Path(*(part for part in path.parts if not TEMPORARY.fullmatch(part)))
+
+
 def shown_path(path: str | Path) -> str:
-    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out."""
-    text = str(path).encode("utf-8", "backslashreplace").decode()
+    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out.
+
+    A temporary folder in it is left out, too.
+    """
+    text = str(final_path(path) if isinstance(path, Path) else path).encode("utf-8", "backslashreplace").decode()
     text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
     return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"
 
@@ -117,6 +134,10 @@ class KernelSearchError(Exception):
 
 class InputError(KernelSearchError):
     """A file that is missing, empty, malformed or inconsistent with the index."""
+
+
+class DiskFull(InputError):
+    """No space is left for a file that is written."""
 
 
 class EncodingError(InputError):

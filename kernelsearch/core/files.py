@@ -15,12 +15,12 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernelsearch.core.errors import Flag, InputError, OptionError, shown_path
-from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
+from kernelsearch.core.errors import DiskFull, Flag, InputError, OptionError, shown_path
+from kernelsearch.core.replacing import followed, replace_folder, sync_folder, temporary_folder
 from kernelsearch.core.streams import wait_for_pipe
 
 if TYPE_CHECKING:
@@ -84,7 +84,13 @@ def _report(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise InputError(f"cannot be written ({problem.strerror or problem})", path=path) from None
+        raise not_writable(path, problem) from None
+
+
+def not_writable(path: str | Path, problem: OSError) -> InputError:
+    """Returns the error of an output `path` that could not be written because of `problem`."""
+    kind = DiskFull if problem.errno in (errno.ENOSPC, errno.EDQUOT) else InputError
+    return kind(f"cannot be written ({problem.strerror or problem})", path=path)
 
 
 @contextmanager
@@ -97,26 +103,18 @@ def _complete_file(path: str | Path) -> Iterator[io.BufferedWriter[_Output]]:
         with io.BufferedWriter(_Output(special, path)) as stream:
             yield stream
         return
-    path = _followed(path)
-    temporary: Path | None = None
-    try:
+    path = followed(path)
+    with ExitStack() as stack:
         with _report(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             refuse_special(path)
-            remove_leftovers(path)
-            # Named before it exists: a signal may arrive between the two.
-            temporary = temporary_name(path, PARTIAL)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            os.fchmod(descriptor, 0o666 & ~_umask())
+            temporary = stack.enter_context(temporary_folder(path)) / path.name
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         with io.BufferedWriter(_Output(descriptor, path)) as stream:
             yield stream
         with _report(path):
             os.replace(temporary, path)
-            temporary = None
             sync_folder(path.parent)
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 #: A stream of this process by its number.
@@ -192,58 +190,58 @@ def _open_pipe(path: Path) -> int:
     return descriptor
 
 
-def _followed(path: Path) -> Path:
-    """The file or folder that a symbolic link leads to: it is replaced, and not the link."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
 @contextmanager
 def write_folder(
     path: str | Path, *, replace: bool = False, last: Callable[[Path], AbstractContextManager[None]] | None = None
 ) -> Iterator[Path]:
     """Yields a temporary folder that is renamed to `path` when the block succeeds, and removed when it fails.
 
-    An existing folder is replaced if `replace`; otherwise InputError is raised. `last(temporary)` is a context that is entered
-    when everything else is on disk and left after the renaming: what others may change until then is copied in it.
+    Its parent is temporary, too, for files that are needed while the block runs. An existing folder is replaced if `replace`;
+    otherwise InputError is raised. `last(temporary)` is a context that is entered when everything else is on disk and left
+    after the renaming: what others may change until then is copied in it.
     """
-    path = _followed(Path(path))
-    temporary: Path | None = None
-    aside: Path | None = None
+    path = followed(Path(path))
+    outer: Path | None = None
     try:
         if path.name in ("", ".."):
             raise InputError("cannot be written, name a folder below it", path=path)
-        remove_leftovers(path)
-        if path.exists() and not path.is_dir():
-            raise InputError("is a file, a folder was expected", path=path)
-        if path.exists() and not replace:
-            raise InputError("exists already", path=path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Named before it exists: a signal may arrive between the two.
-        temporary = temporary_name(path, PARTIAL)
-        temporary.mkdir()
-        yield temporary
-        _sync(temporary)
-        aside = temporary_name(path, OLD)
-        aside.mkdir()
-        with last(temporary) if last is not None else nullcontext():
-            replace_folder(temporary, path, aside)
-        temporary = None
+        with temporary_folder(path) as outer:
+            if path.exists() and not path.is_dir():
+                raise InputError("is a file, a folder was expected", path=path)
+            if path.exists() and not replace:
+                raise InputError("exists already", path=path)
+            temporary = outer / path.name
+            temporary.mkdir()
+            yield temporary
+            _sync(temporary)
+            with last(temporary) if last is not None else nullcontext():
+                replace_folder(temporary, path)
     except OSError as problem:
-        name = os.fsdecode(problem.filename) if isinstance(problem.filename, str | bytes) else None
-        if name is not None and not _belongs(Path(name), path, (temporary, aside)):
-            raise InputError(f"cannot be read ({problem.strerror or problem})", path=name) from None
-        raise InputError(f"cannot be written ({problem.strerror or problem})", path=path) from None
-    finally:
-        for folder in (temporary, aside):
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+        # A copy has two names, and what fails is the second where the disk is full.
+        file = problem.filename2 or problem.filename
+        name = os.fsdecode(file) if isinstance(file, str | bytes) else None
+        if name is None or _belongs(Path(name), path, outer):
+            raise not_writable(path, problem) from None
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise not_writable(Path(name), problem) from None
+        raise InputError(f"cannot be read ({problem.strerror or problem})", path=Path(name)) from None
 
 
-def _belongs(name: Path, path: Path, temporary: tuple[Path | None, ...]) -> bool:
-    """Whether a file is part of an output `path`: a folder above it, or within its temporary folders. Others are inputs."""
+def copy_tree(source: Path, target: Path) -> None:
+    """Copies the folder `source` to `target`, which may exist. shutil.copytree would raise a list of texts for an OSError."""
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            copy_tree(entry, target / entry.name)
+        else:
+            shutil.copy2(entry, target / entry.name)
+
+
+def _belongs(name: Path, path: Path, outer: Path | None) -> bool:
+    """Whether a file is part of an output `path`: a folder above it, or in its temporary folder `outer`. Others are inputs."""
     name = name.absolute()
-    folders = [folder.absolute() for folder in temporary if folder is not None]
-    return path.absolute().is_relative_to(name) or any(name.is_relative_to(folder) for folder in folders)
+    return path.absolute().is_relative_to(name) or (outer is not None and name.is_relative_to(outer.absolute()))
 
 
 def _sync(folder: Path) -> None:
@@ -255,9 +253,3 @@ def _sync(folder: Path) -> None:
         elif file.is_dir():
             sync_folder(file)
     sync_folder(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -13,6 +13,7 @@ import codecs
 import gzip
 import io
 import json
+import math
 import os
 import re
 import tomllib
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
+
+import numpy as np
 
 from kernelsearch.core.errors import EncodingError, Flag, InputError, KernelSearchError, quote, short, shown_path
 from kernelsearch.core.streams import CheckedStream, ContinuedStream, TranscodedStream, limits, open_raw
@@ -226,33 +229,39 @@ def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]
     return iter(TextFile(path, encoding))
 
 
-def json_lines(source: str | Path | TextFile, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number from 1, object) of the JSONL file `source` in `encoding`, gzipped or not, without blank lines."""
+def json_lines(
+    source: str | Path | TextFile, encoding: str = "utf-8", *, finite: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number from 1, object) of the JSONL file `source` in `encoding`, gzipped or not, without blank lines.
+
+    `finite` is that of `parse_json`.
+    """
     text = source if isinstance(source, TextFile) else TextFile(source, encoding)
     file = shown_path(text.path)
     for number, line in text:
         if not line.strip():
             continue
         place = f"{file}: line {number}"
-        record = parse_json(line, place)
+        record = parse_json(line, place, finite=finite)
         if not isinstance(record, dict):
             raise InputError("a JSON object was expected", path=place)
         yield number, record
 
 
-def parse_json(text: str | bytes, place: str, *, stored: bool = False) -> Any:
+def parse_json(text: str | bytes, place: str, *, stored: bool = False, finite: bool = False) -> Any:
     """Returns the value of a JSON text. `place` names it in messages, as file and line.
 
     Raises InputError for text that is not JSON, is nested deeper than MAX_DEPTH, has a key twice in one object, an integer of
-    more than 4,300 digits or half of a surrogate pair, which no file can hold. With `stored`, for a record that an index holds
-    already, the last value of a key is taken, as Anserini does.
+    more than 4,300 digits or half of a surrogate pair, which no file can hold; with `finite` also for NaN and for numbers that
+    a float cannot hold, such as 1e999. With `stored`, for a record that an index holds already, the last value of a key is
+    taken, as Anserini does.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(text):
             raise InputError(f"JSON nested deeper than {MAX_DEPTH}", path=place)
-        value = json.loads(text) if stored else _STRICT.decode(text)
+        value = json.loads(text) if stored else (_FINITE if finite else _STRICT).decode(text)
         if "\\" in text and "\\u" in text:  # one character is found several times as quickly as two
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as problem:
@@ -275,21 +284,42 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+def _finite_number(text: str) -> float:
+    """The number that `text` is in JSON; ValueError for NaN and what a float cannot hold."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{short(text)} is not a finite number")
+    return value
+
+
 #: Made once: `json.loads` would make a decoder per text.
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique_keys)
+_FINITE = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_finite_number, parse_constant=_finite_number)
 
 
-def _depth(text: str) -> int:
-    """How deep brackets and braces of a JSON text are nested, those inside strings left out."""
-    deepest = level = 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.S):
-        mark = match[0]
-        if mark in "[{":
-            level += 1
-            deepest = max(deepest, level)
-        elif mark in "]}":
-            level -= 1
-    return deepest
+#: By how much each character changes the depth.
+_STEPS = np.array([(chr(code) in "[{") - (chr(code) in "]}") for code in range(256)], dtype=np.int8)
+
+
+def _is_deep(text: str) -> bool:
+    """Whether brackets and braces of a JSON text are nested deeper than MAX_DEPTH, those inside strings left out.
+
+    Block by block and by numpy, so that other threads run meanwhile, and the first block is enough for `[[[[...`.
+    """
+    level = quoted = end = 0
+    while end < len(text):
+        start, end = end, end + BLOCK
+        while text[end - 1 : end] == "\\":  # what it escapes is in the same block
+            end += 1
+        block = text[start:end].replace("\\\\", "").replace('\\"', "")
+        characters = np.frombuffer(block.encode(errors="replace"), dtype=np.uint8)
+        outside = (quoted + np.cumsum(characters == ord('"'), dtype=np.int32)) % 2 == 0
+        levels = level + np.cumsum(_STEPS[characters] * outside, dtype=np.int32)
+        if levels.max(initial=0) > MAX_DEPTH:
+            return True
+        if len(levels):
+            level, quoted = int(levels[-1]), int(not outside[-1])
+    return False
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

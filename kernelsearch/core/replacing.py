@@ -1,7 +1,9 @@
-"""Temporary names and renames: a folder is exchanged with its successor in one step, and what a killed process left is removed.
+"""Temporary folders and renames: a folder is exchanged with its successor in one step; what killed processes left is removed.
 
-A temporary file or folder carries the machine and the process that owns it in its name, `.NAME.MACHINE-PID.RANDOM.SUFFIX`. The
-next command that writes NAME on the same machine removes those whose process is gone.
+What will be called NAME is written in a folder `.NAME.RANDOM.partial` beside it. The process that made this folder holds a lock
+on the file `.lock` in it, which ends with the process however it ends: a folder whose lock is free is a leftover. Numbers of
+processes would not do, since the only process of a container has the number 1 each time. A lock on the folder itself would not
+do either, since NFS keeps that on one machine.
 """
 
 from __future__ import annotations
@@ -13,29 +15,45 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import sys
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kernelsearch.core.errors import BusyError, InputError
+from kernelsearch.core.errors import RANDOM, TEMPORARY, BusyError, InputError
 
-#: Suffixes of temporary names: what is being written, staged documents, and a folder that is being replaced.
-PARTIAL, STAGED, OLD = ".partial", ".staged", ".old"
-#: The name of a replaced folder within its temporary folder.
-REPLACED = "replaced"
+#: The locked file of a temporary folder, and what its successor replaces.
+LOCK, REPLACED = ".lock", ".replaced"
 RENAME_EXCHANGE = 2  # of Linux's renameat2
 AT_FDCWD = -100
 #: Seconds between two attempts to lock a folder.
 LOCK_INTERVAL = 0.01
 
 
-def temporary_prefix(path: Path) -> str:
-    """Returns the beginning of a temporary name for `path`, for the functions of `tempfile`."""
-    return f".{_short_name(path)}.{_machine()}-{os.getpid()}."
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Yields a new folder beside `path` for what will be renamed to `path`, after removing those of processes that are gone.
+
+    It is removed at the end; what `replace_folder` moved into it comes back where nothing has taken its place. Raises OSError.
+    """
+    path = followed(path)
+    remove_leftovers(path)
+    descriptor: int | None = None
+    folder: Path | None = None
+    try:
+        while descriptor is None:
+            # Named before it exists: a signal may arrive between the two.
+            folder = path.with_name(f".{_short_name(path)}.{secrets.token_hex(6)}.partial")
+            folder.mkdir(mode=0o700)
+            # Another process may take it for a leftover until it is locked.
+            descriptor = _lock(folder / LOCK, os.O_RDWR | os.O_CREAT)
+        assert folder is not None
+        yield folder
+    finally:
+        if folder is not None:
+            _discard(folder, path, descriptor)
 
 
 def _short_name(path: Path) -> str:
@@ -44,48 +62,60 @@ def _short_name(path: Path) -> str:
     return path.name if len(name) <= 180 else f"{path.name[:30]}~{zlib.crc32(name):08x}"
 
 
-def temporary_name(path: Path, suffix: str) -> Path:
-    """Returns a path beside `path`, ending with `suffix`, that nothing has yet, for a temporary file or folder."""
-    return path.with_name(f"{temporary_prefix(path)}{secrets.token_hex(6)}{suffix}")
+def followed(path: Path) -> Path:
+    """Returns the file or folder that the symbolic link `path` leads to: it is replaced, and not the link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary files and folders of `path` whose process is gone; a folder that it had moved away comes back."""
-    # A temporary file that is itself written under a temporary name has two of the endings.
-    pattern = re.compile(rf"\.+{re.escape(_short_name(path))}(?:\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD}))+")
+    """Removes temporary folders of `path` whose process is gone; what it had moved away comes back first."""
+    path = followed(path)
+    pattern = re.compile(rf"\.{re.escape(_short_name(path))}{RANDOM}")
     try:
-        names = [match for name in os.listdir(path.parent) if (match := pattern.fullmatch(name))]
+        names = [name for name in os.listdir(path.parent) if pattern.fullmatch(name)]
     except OSError:
         return  # the folder is missing or can't be read, which whoever writes into it reports
-    for match in names:
-        if _runs(int(match[1])):
-            continue
-        leftover = path.parent / match[0]
-        if match[2] == OLD and not path.exists() and (leftover / REPLACED).exists():
-            os.replace(leftover / REPLACED, path)
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+    for name in names:
+        _remove_leftover(path.parent / name, path)
 
 
-def replace_folder(new: Path, path: Path, aside: Path) -> None:
-    """Renames `new` to `path`, where a folder may exist; that one is removed.
+def remove_leftovers_below(folder: Path) -> None:
+    """As `remove_leftovers`, for everything in `folder` and its subfolders whose names are not hidden."""
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            if match := TEMPORARY.fullmatch(name):
+                _remove_leftover(Path(parent, name), Path(parent, match[1]))
+        names[:] = [name for name in names if not name.startswith(".")]
 
-    The two are exchanged in one step where the system can. Otherwise the old one is moved into the empty folder `aside` before;
-    a process that is killed in between leaves it there, and `remove_leftovers` moves it back.
+
+def _remove_leftover(folder: Path, path: Path) -> None:
+    with suppress(OSError):  # it is of another user, or was removed by another process meanwhile
+        if (descriptor := _lock(folder / LOCK, os.O_RDWR | os.O_CREAT, surely=True)) is not None:
+            _discard(folder, path, descriptor)
+
+
+def _discard(folder: Path, path: Path, descriptor: int | None) -> None:
+    """Puts back what a temporary folder of `path` holds of it, closes the `descriptor` of its lock, and removes it."""
+    try:
+        if not path.exists() and (folder / REPLACED).exists():
+            os.replace(folder / REPLACED, path)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)  # first, because NFS keeps the folder of an open file
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def replace_folder(new: Path, path: Path) -> None:
+    """Renames `new`, a folder in a temporary folder of `path`, to `path`. What was there goes with the temporary folder.
+
+    The two are exchanged in one step where the system can. Otherwise the old one is moved into the temporary folder before, and
+    comes back where this process doesn't finish.
     """
     if not path.exists():
         os.replace(new, path)
-    elif exchange(new, path):
-        shutil.rmtree(new, ignore_errors=True)
-    else:
-        os.replace(path, aside / REPLACED)
-        try:
-            os.replace(new, path)
-        except OSError:
-            os.replace(aside / REPLACED, path)
-            raise
+    elif not exchange(new, path):
+        os.replace(path, new.with_name(REPLACED))
+        os.replace(new, path)
     sync_folder(path.parent)
 
 
@@ -114,7 +144,7 @@ def lock_folder(folder: Path, seconds: float) -> Iterator[None]:
     without locks is used without.
     """
     deadline = time.monotonic() + seconds
-    while (descriptor := _lock(folder)) is None:
+    while (descriptor := _lock_made(folder)) is None:
         if time.monotonic() > deadline:
             raise BusyError("locked by another process; try again later", path=folder)
         time.sleep(LOCK_INTERVAL)
@@ -124,23 +154,31 @@ def lock_folder(folder: Path, seconds: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(folder: Path) -> int | None:
-    """A descriptor that holds the lock of a folder; None where another one has it, or the folder is being replaced."""
+def _lock_made(folder: Path) -> int | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        return None  # moved away since it was made
+        return _lock(folder)
     except OSError as problem:
         raise InputError(f"cannot be locked ({problem.strerror or problem})", path=folder) from None
+
+
+def _lock(path: Path, flags: int = os.O_RDONLY, *, surely: bool = False) -> int | None:
+    """A descriptor that holds the lock of a file or folder; None where another one has it, or the path is being removed.
+
+    On a file system without locks it holds none, or with `surely` None is returned.
+    """
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        return None  # removed since it was made
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:
-        if problem.errno in (errno.EAGAIN, errno.EACCES):
+        if surely or problem.errno in (errno.EAGAIN, errno.EACCES):
             os.close(descriptor)
             return None
     try:
-        if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     except FileNotFoundError:
         pass
@@ -155,18 +193,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _machine() -> str:
-    """A short name of this machine: process numbers of another one, on a shared file system, mean nothing here."""
-    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # of another user
-    return True

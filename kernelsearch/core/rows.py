@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from kernelsearch.core import compiled
 
 Floats = NDArray[np.float32]
+#: Most dimensions of a stored vector. Encoders make a few thousand; more would be a mistake that fills memory or the disk.
+MAX_DIMS = 1 << 16
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -20,9 +22,9 @@ def unit_rows(vectors: Floats) -> Floats:
 
 
 def divide_rows(vectors: Floats, lengths: NDArray[np.floating]) -> Floats:
-    """Returns the rows of `vectors` (n, dims) divided by `lengths` (n,); zeros where a length is 0."""
+    """Returns the rows of `vectors` (n, dims) divided by `lengths` (n,); zeros where a length is 0, NaN where it is NaN."""
     column = lengths[:, None]
-    return np.asarray(np.divide(vectors, column, out=np.zeros_like(vectors), where=column > 0))
+    return np.asarray(np.divide(vectors, column, out=np.zeros_like(vectors), where=column != 0))
 
 
 def scaled_unit_rows(table: Floats, scale: Floats, numbers: NDArray[np.integer]) -> Floats:

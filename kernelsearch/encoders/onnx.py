@@ -29,7 +29,7 @@ from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.installed import install_command
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import read_toml
-from kernelsearch.core.rows import unit_rows
+from kernelsearch.core.rows import MAX_DIMS, unit_rows
 from kernelsearch.encoders.base import Encoder
 
 MODELS = ("model.onnx", "onnx/model.onnx")
@@ -93,15 +93,23 @@ class OnnxEncoder(Encoder):
         token = pad.get("pad_token", "[PAD]")
         number = self._tokenizer.token_to_id(token)
         self._tokenizer.enable_padding(pad_id=pad.get("pad_id", number or 0), pad_token=token)
+        own = self._tokenizer.num_special_tokens_to_add(False)
+        if self.settings.max_length <= own:
+            raise InputError(
+                f"max-length: above {own} is needed, the tokens that every text has", path=self.folder / DECLARATION
+            )
         self._tokenizer.enable_truncation(self.settings.max_length)
         self._inputs = [entry.name for entry in self._session.get_inputs()]
         unknown = [name for name in self._inputs if name not in ("input_ids", "attention_mask", "token_type_ids")]
         if unknown:
             raise InputError(f"has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask", path=self.model)
-        outputs = [entry.name for entry in self._session.get_outputs()]
-        self._output = self.settings.output or outputs[0]
+        outputs = {entry.name: entry.shape for entry in self._session.get_outputs()}
+        self._output = self.settings.output or next(iter(outputs))
         if self._output not in outputs:
             raise InputError(f"output {self._output!r} is not one of {', '.join(outputs)}", path=self.folder / DECLARATION)
+        dims = outputs[self._output][-1] if outputs[self._output] else None
+        if isinstance(dims, int) and not 1 <= dims <= MAX_DIMS:
+            raise InputError(f"makes vectors of {dims} dimensions; between 1 and {MAX_DIMS} were expected", path=self.model)
 
     def declaration(self) -> dict[str, Any]:
         """The settings, and the checksums of model and tokenizer."""
@@ -160,18 +168,19 @@ class OnnxEncoder(Encoder):
         mask = tensors["attention_mask"][texts]
         tokens = int(np.flatnonzero(mask.any(axis=0)).max(initial=0)) + 1
         try:
-            hidden = self._session.run([self._output], {name: tensors[name][texts, :tokens] for name in self._inputs})[0]
+            made = self._session.run([self._output], {name: tensors[name][texts, :tokens] for name in self._inputs})[0]
+            hidden = np.asarray(made, dtype=np.float32)
         except Exception as problem:  # onnxruntime's exceptions have no base class of their own
             raise InputError(f"failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})", path=self.model) from None
-        return self._pooled(np.asarray(hidden, dtype=np.float32), mask[:, :tokens])
+        return self._pooled(hidden, mask[:, :tokens])
 
     def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         pooling = self.settings.pooling
-        expected = 2 if pooling == "none" else 3
-        if hidden.ndim != expected:
+        expected = mask.shape[:1] if pooling == "none" else mask.shape
+        if hidden.shape[:-1] != expected:
             raise InputError(
-                f"output {self._output!r} has shape {hidden.shape}, which pooling {pooling!r} can't take; "
-                f"{self.folder / DECLARATION} names another output or pooling",
+                f"output {self._output!r} has shape {hidden.shape} for {mask.shape[0]} texts of {mask.shape[1]} tokens, "
+                f"which pooling {pooling!r} can't take; {self.folder / DECLARATION} names another output or pooling",
                 path=self.model,
             )
         if pooling == "mean":

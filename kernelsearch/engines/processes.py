@@ -33,6 +33,8 @@ WORTH = 3.0
 LONG = 20.0
 #: Seconds of work after which the time of a task says something about the next ones: the first tasks load what all use.
 TELLING = 0.5
+#: Seconds without a result after which this process, which has nothing else to do, looks whether a worker was stopped.
+PATIENCE = 1.0
 #: Tasks per process that may be finished or under way before their turn, so that memory doesn't grow with their number.
 AHEAD = 4
 #: The libraries of linear algebra get one thread in each worker, because the workers share the cores already.
@@ -90,6 +92,8 @@ class ProcessEngine(LocalEngine):
                 while (outcome := call.outcome(place)) is None:
                     mine = call.take_here(place)
                     if mine is None:
+                        for worker in self._workers:
+                            worker.end_if_stopped()
                         continue
                     begun = time.perf_counter()
                     call.finish(mine, _executed(function, items[mine], shared))
@@ -195,13 +199,13 @@ class _Call:
             return self._outcomes.pop(place, None)
 
     def take_here(self, place: int) -> int | None:
-        """A task for this process, which waits for the one at `place`; None after waiting where there is none to take."""
+        """A task for this process, which waits for the one at `place`; None after a wait of at most PATIENCE."""
         with self._changed:
             if place in self._returned:
                 self._returned.remove(place)
                 return place
             if (taken := self._take()) is None and place not in self._outcomes:
-                self._changed.wait()
+                self._changed.wait(PATIENCE)
             return taken
 
     def take(self, *, wait: bool) -> int | None:
@@ -317,6 +321,14 @@ class _Worker:
     def _receive(self) -> Any:
         assert self._process.stdout is not None
         return pickle.load(self._process.stdout)
+
+    def end_if_stopped(self) -> None:
+        """Ends the process where a signal has stopped it (SIGSTOP): its tasks would never be done."""
+        if not hasattr(os, "waitid"):
+            return  # macOS
+        with suppress(ChildProcessError):  # it has ended
+            if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
+                self._process.kill()
 
     def end(self) -> None:
         """Ends the process."""

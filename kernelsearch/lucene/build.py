@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, JavaError
+from kernelsearch.core.errors import DiskFull, JavaError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import note_written, write_index_record
@@ -71,7 +71,7 @@ def build_index(
             bar.update(indexed - reported)
             reported = indexed
     if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
-        raise InputError("cannot be written (No space left on device)", path=index)
+        raise DiskFull("cannot be written (No space left on device)", path=index)
     if failure:
         raise failure[0]
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())

@@ -241,6 +241,8 @@ def jvm_options(heap: str | None = None) -> list[str]:
     heap = heap or _configured_heap or os.environ.get("KERNELSEARCH_JAVA_HEAP") or _default_heap()
     return [
         "-Xrs",  # leaves Ctrl-C to Python
+        # With -Xrs, Java would make a socket for tools that attach to it at its start, and a killed process leaves it in /tmp.
+        "-XX:+DisableAttachMechanism",
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",  # quick to start, and no collector threads that compete with numpy's
         "--enable-native-access=ALL-UNNAMED",  # Lucene 10 maps files by native calls, of which Java warns

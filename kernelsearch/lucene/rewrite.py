@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, InputError, JavaError
+from kernelsearch.core.errors import DiskFull, IndexProblem, JavaError
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 
@@ -57,7 +57,7 @@ def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path 
         worker.join(0.1)
     if isinstance(result[0], Exception):
         if "No space left on device" in str(result[0]):
-            raise InputError("cannot be written (No space left on device)", path=into)
+            raise DiskFull("cannot be written (No space left on device)", path=into)
         if "created with major version" in str(result[0]):
             raise IndexProblem("written by another release of Lucene than this one; index the collection again", path=old)
         raise result[0]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import open_file
+from kernelsearch.core.rows import MAX_DIMS
 
 FLAT = (b"IxF2", b"IxFI", b"IxFl")
 HNSW = (b"IHNf", b"IHNs", b"IHNp")
@@ -25,8 +26,6 @@ INVERTED = {b"IwFl": "flat", b"IwSq": "scalar quantiser", b"IwPf": "fast scan"}
 #: Vectors per block of a fast scan, and its implementation that compares query by query: a single query takes a sixth less time
 #: than with the default one (0), which goes cluster by cluster.
 BLOCK, QUERY_BY_QUERY = 32, 11
-#: The most dimensions, above those of any encoder; sizes stay far from the limits of 64-bit integers.
-MAX_DIMS = 1 << 20
 #: The metrics inner product and L2; others have a parameter and aren't used here.
 METRICS = (0, 1)
 

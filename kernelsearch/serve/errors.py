@@ -10,7 +10,16 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from kernelsearch.core.errors import ArtefactError, BusyError, ClickLogError, Flag, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.errors import (
+    ArtefactError,
+    BusyError,
+    ClickLogError,
+    DiskFull,
+    Flag,
+    IndexProblem,
+    JavaError,
+    KernelSearchError,
+)
 from kernelsearch.core.plugins import PluginError, plugin_error
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
@@ -49,6 +58,9 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
             return 500, error.message(Flag.in_request), {}
+        case DiskFull():
+            logger.error("%s", error)
+            return 507, error.message(Flag.in_request), {}
         case PluginError():
             logger.error("%s", error)
             return 500, f"{error.source} failed; see the server's log", {}

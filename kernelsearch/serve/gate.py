@@ -34,6 +34,8 @@ HEADERS = (
 PAGE_HEADERS = (*HEADERS, (b"cache-control", b"no-cache"))
 #: Answers contain tokens and what may need a key: no proxy may store them.
 ANSWER_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
+#: A Host header: a name or an address, and perhaps a port.
+HOST = re.compile(rb"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 #: The scheme of an Authorization header, whose case is free.
 SCHEME = re.compile(rb"\Abearer +", re.IGNORECASE)
 #: Paths that need no key: the pages, which contain no data, and the health check.
@@ -104,12 +106,13 @@ class Gate:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Raises Refused for a request from another host name, without the key, or with too large a body."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise Refused(400, "Host: sent more than once")
         hosts = self.settings.hosts
         if hosts is not None:
             # DNS rebinding: a page of another site whose name resolves to this machine sends that name.
-            name = headers.get(b"host", b"").decode("latin-1").lower()
-            name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
-            if name not in hosts:
+            match = HOST.fullmatch(headers.get(b"host", b"").lower())
+            if match is None or match[1].decode() not in hosts:
                 raise Refused(421, "Host: this server accepts requests only under its own host names (--host-names adds some)")
         path = scope["path"]
         if self._key is not None and not _is_page(path):

@@ -112,7 +112,7 @@ def _tsv(file: TextFile) -> Iterator[tuple[int, str, str]]:
 
 
 def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    for number, record in json_lines(file):
+    for number, record in json_lines(file, finite=True):
         qid = next((record[key] for key in ("_id", "id", "qid", "query_id") if key in record), "")
         text = next((record[key] for key in ("text", "query", "title") if key in record), "")
         is_text = isinstance(qid, str | int) and isinstance(text, str | int | float | None)

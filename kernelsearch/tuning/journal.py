@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError
+from kernelsearch.core.files import not_writable
 from kernelsearch.core.reading import parse_json, read_bytes
 from kernelsearch.tuning.space import Setting, key
 
@@ -43,7 +44,7 @@ class Journal:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             os.ftruncate(self._descriptor, whole)
         except OSError as problem:
-            raise InputError(f"cannot be written ({problem.strerror or problem})", path=self.path) from None
+            raise not_writable(self.path, problem) from None
         if not whole:
             self._append(self._head)
         return self
@@ -97,4 +98,4 @@ class Journal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._descriptor)
         except OSError as problem:
-            raise InputError(f"cannot be written ({problem.strerror or problem})", path=self.path) from None
+            raise not_writable(self.path, problem) from None

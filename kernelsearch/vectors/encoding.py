@@ -139,11 +139,7 @@ class _Work:
         return VectorWriter(self.matrix, rows, dims, dtype, normalise, self._source, new=new)
 
     def put(self, rows: list[int], vectors: NDArray[np.float32]) -> None:
-        """Stores the `vectors` (rows, dims) of `rows`; raises InputError for a value that is not finite."""
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(bad):
-            name = self._forward.docids[rows[int(bad[0])]]
-            raise InputError(f"document {name!r} gives a value that is not finite", option=Flag("encoder"), path=self._source)
+        """Stores the `vectors` (rows, dims) of `rows`."""
         if self.writer is None:
             self.path.mkdir(parents=True, exist_ok=True)
             self.writer = self._open(len(self._forward), vectors.shape[1], new=True)

@@ -108,10 +108,6 @@ class QueryVectors:
                 option=Flag("encoder", "vectors"),
                 path=self._encoder.source,
             )
-        if not np.isfinite(vectors).all():
-            raise InputError(
-                "made a value that is not a finite number", option=Flag("encoder", "vectors"), path=self._encoder.source
-            )
         return unit_rows(vectors) if self._documents.normalised else vectors
 
     def _open(self) -> Encoder:

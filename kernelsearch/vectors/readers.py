@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError, OptionError, short
 from kernelsearch.core.reading import json_lines, lines, open_bytes, open_file, report_damage
+from kernelsearch.core.rows import MAX_DIMS
 from kernelsearch.neighbours.faiss_files import check_file
 from kernelsearch.neighbours.index import load_faiss
 
@@ -88,6 +89,7 @@ class VectorReader(ABC):
                 if size != wanted or not size:
                     expected = f" where {wanted} were expected" if wanted else ", at least 1 was expected"
                     raise InputError(f"{size} dimensions{expected}", path=self._place(ids, first, place))
+            refuse_dims(self.path, wanted)
             try:
                 with np.errstate(over="ignore"):
                     return np.asarray(raw, dtype=np.float32)
@@ -102,6 +104,7 @@ class VectorReader(ABC):
             raise InputError(
                 f"vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected", path=self.path
             )
+        refuse_dims(self.path, raw.shape[1])
         if dims is not None and raw.shape[1] != dims:
             raise InputError(f"{raw.shape[1]} dimensions where {dims} were expected", path=self._place(ids, first, 0))
         with np.errstate(over="ignore"):
@@ -333,6 +336,12 @@ def _kind(path: Path) -> str | None:
     return None
 
 
+def refuse_dims(path: Path, dims: int) -> None:
+    """Raises InputError where vectors of `dims` dimensions, which the file `path` has, cannot be stored."""
+    if not 1 <= dims <= MAX_DIMS:
+        raise InputError(f"{path}: vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored")
+
+
 def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = None) -> str:
     """The first of the wanted names that is there."""
     for name in wanted:
@@ -363,6 +372,8 @@ def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtyp
         raise InputError("a single value; an array was expected", path=path)
     if min(shape) < 0:
         raise InputError(f"damaged, an array of shape {short(str(shape))}", path=path)
+    if len(shape) == 2:
+        refuse_dims(path, shape[1])
     return shape, dtype
 
 

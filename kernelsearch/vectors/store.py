@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, compiled, invariants
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError, quote
+from kernelsearch.core.files import not_writable
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.rows import unit_rows
@@ -229,7 +230,7 @@ class VectorWriter:
                 size = stream.tell() + rows * dims * self.dtype.itemsize
                 os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is reported here, not by a signal later
         except OSError as problem:
-            raise InputError(f"cannot be written ({problem.strerror or problem})", path=file) from None
+            raise not_writable(file, problem) from None
 
     def put(self, rows: NDArray[np.integer], vectors: NDArray[np.float32], ids: Sequence[str]) -> None:
         """Stores `vectors` (rows, dims) as those of `rows`; `ids` name the rows in messages.

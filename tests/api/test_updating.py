@@ -1,5 +1,6 @@
 """Documents come and go: an index that was changed is the index of the final collection."""
 
+import errno
 import fcntl
 import os
 import pickle
@@ -15,7 +16,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts, replacing
-from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, DiskFull, IndexProblem, IndexReplaced, InputError, OptionError
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.rerankers.fusion import model as models
 from tests.conftest import DEMO, TINY, write_jsonl
@@ -132,7 +133,7 @@ def test_wrong_input_leaves_the_index_as_it_is(tmp_path):
     before = kernelsearch.open(index).fingerprint
     with pytest.raises(InputError, match=r"new.jsonl: line 2: document id 'a' appears twice"):
         change(index, [{"id": "a", "contents": "one"}, {"id": "a", "contents": "two"}])
-    with pytest.raises(IndexProblem, match=r"new.jsonl: none of the 1 documents has text"):
+    with pytest.raises(InputError, match=r"new.jsonl: none of the 1 documents has text"):
         change(index, [{"id": "a", "contents": " "}])
     (tmp_path / "ids.txt").write_text("\n")
     with pytest.raises(InputError, match=r"ids.txt: no document ids in it"):
@@ -169,7 +170,7 @@ def test_two_changes_at_a_time_are_refused(tmp_path, monkeypatch):
     index = build(tmp_path / "i", TINY)
     descriptor = os.open(index, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(InputError, match=r"another command is changing the index; try again when it is done"):
+    with pytest.raises(IndexProblem, match=r"another command is changing the index; try again when it is done"):
         change(index, NEW)
     os.close(descriptor)
     follow = updating.follow
@@ -179,7 +180,7 @@ def test_two_changes_at_a_time_are_refused(tmp_path, monkeypatch):
         follow(old, new, **options)
 
     monkeypatch.setattr(updating, "follow", replaced_meanwhile)
-    with pytest.raises(InputError, match=r"another command has changed the index meanwhile; nothing was done"):
+    with pytest.raises(IndexProblem, match=r"another command has changed the index meanwhile; nothing was done"):
         change(index, NEW)
     assert len(LuceneIndex(index).docids()) == 6
 
@@ -302,6 +303,26 @@ def test_what_cannot_follow_is_named_with_its_command(tmp_path, capsys):
     assert "klsa is dropped" in messages and "has no feature map to fold documents in by" in messages
     assert f"python -m kernelsearch.train --index {folder} --rerank klsa" in messages
     assert not (folder / "kernelsearch" / "klsa").exists()
+
+
+def test_without_space_a_change_fails_and_drops_nothing(tmp_path, monkeypatch):
+    build(tmp_path / "i", TINY)
+    index = kernelsearch.open(tmp_path / "i")
+    index.add_vectors("m", np.eye(6, 4), [document["id"] for document in TINY])
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
+
+    write = artefacts.BlockWriter.write
+
+    def write_until_full(self, block):
+        if "vectors" in self.path.parts:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, block)
+
+    monkeypatch.setattr(artefacts.BlockWriter, "write", write_until_full)
+    with pytest.raises(DiskFull) as problem:
+        index.add([{"id": "d9", "contents": "a tap"}])
+    assert str(problem.value) == f"{tmp_path}/i/kernelsearch/vectors/m: cannot be written (No space left on device)"
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")} == before
 
 
 def test_artefacts_in_another_place_follow_too(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zlib
 
 import pytest
@@ -189,9 +190,30 @@ def test_json_that_would_break_a_reader_is_refused_in_a_short_line(text, message
     assert str(caught.value).startswith("f: line 3") and len(str(caught.value)) < 200
 
 
-def test_brackets_inside_strings_are_not_nested():
-    text = json.dumps({"a": "[{" * 500 + '"\\'})
+def test_a_deep_text_is_refused_at_its_beginning():
+    begun = time.thread_time()
+    with pytest.raises(InputError, match="nested deeper than 100"):
+        parse_json("[" * (16 << 20), "f")
+    assert time.thread_time() - begun < 1
+
+
+@pytest.mark.parametrize("filler", range(8))
+def test_brackets_inside_strings_are_not_nested(filler):
+    """Also where a block, in which brackets are counted, ends between a backslash and what it escapes."""
+    inside = "[{" * 500 + '"\\' * (reading.BLOCK // 2) + "[" * 500
+    text = json.dumps({"a": " " * filler + inside, "b": [["]"] * 99]})
     assert parse_json(text, "f") == json.loads(text)
+    deep = "[" * 101 + "]" * 101
+    with pytest.raises(InputError, match="nested deeper than 100"):
+        parse_json(text[:-1] + f', "c": {deep}}}', "f")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", '[1, {"a": -1e400}]'])
+def test_numbers_that_are_not_finite_are_refused_where_nothing_else_checks_them(number):
+    assert parse_json(number, "f") is not None
+    with pytest.raises(InputError, match=r"f: not valid JSON \(.* is not a finite number\)"):
+        parse_json(number, "f", finite=True)
+    assert parse_json("[1e300, -2.5, 3]", "f", finite=True) == [1e300, -2.5, 3]
 
 
 def test_json_lines_must_be_objects(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.encoders import onnx, open_encoder
-from tests.encoders.model import TABLE, mean_vector, tokens, write_encoder
+from kernelsearch.encoders.base import Encoder
+from tests.encoders.model import DIMS, TABLE, mean_vector, tokens, write_encoder
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
@@ -95,6 +96,7 @@ def test_the_declaration_tells_models_apart_but_not_folders(tmp_path):
         (lambda folder: (folder / "encoder.toml").write_text('pooling = "max"'), "encoder.toml: pooling: 'max' is not one of"),
         (lambda folder: (folder / "encoder.toml").write_text("size = 3"), "encoder.toml: encoder: unknown option 'size'"),
         (lambda folder: (folder / "encoder.toml").write_text('output = "x"'), "output 'x' is not one of last_hidden_state"),
+        (lambda folder: (folder / "encoder.toml").write_text("max-length = 2"), "max-length: above 2 is needed"),
     ],
 )
 def test_what_is_damaged_is_named(tmp_path, damage, message):
@@ -110,6 +112,52 @@ def test_a_pooling_that_does_not_fit_the_output_is_refused(tmp_path):
     encoder = open_encoder(str(write_encoder(tmp_path / "m", 'pooling = "none"')))
     with pytest.raises(InputError, match="which pooling 'none' can't take"):
         encoder.documents(["tap"])
+
+
+@pytest.mark.parametrize(
+    ("declaration", "made", "message"),
+    [
+        ("", [[[1, np.nan], [2, 0], [1, 1]]], "made a value that is not a finite number of the text 'tap'"),
+        ("normalise = false", [[[1, np.inf], [2, 0], [1, 1]]], "made a value that is not a finite number of the text 'tap'"),
+        ('long-texts = "mean"', [[[1, np.nan], [2, 0], [1, 1]]], "made a value that is not a finite number of the text 'tap'"),
+        ("", [[[], [], []]], "made vectors of 0 dimensions; between 1 and 65536 were expected"),
+        ("normalise = false", np.ones((1, 3, 65537)), "made vectors of 65537 dimensions; between 1 and 65536 were expected"),
+        ("", np.ones((3, 3, 4)), "output 'last_hidden_state' has shape (3, 3, 4) for 1 texts of 3 tokens"),
+        ("", np.ones((1, 1, 4)), "output 'last_hidden_state' has shape (1, 1, 4) for 1 texts of 3 tokens"),
+        ('pooling = "cls"', np.ones((0, 3, 4)), "output 'last_hidden_state' has shape (0, 3, 4) for 1 texts of 3 tokens"),
+        ('pooling = "none"', np.ones((2, 4)), "output 'last_hidden_state' has shape (2, 4) for 1 texts of 3 tokens"),
+        ("", [["a"]], "model.onnx: failed on 1 texts of 3 tokens"),
+    ],
+)
+def test_what_a_model_makes_is_checked(tmp_path, monkeypatch, declaration, made, message):
+    folder = write_encoder(tmp_path / "m", f"max-length = 3\n{declaration}")
+    encoder = open_encoder(str(folder))
+    monkeypatch.setattr(encoder, "_session", type("Session", (), {"run": lambda *_: [made]})())
+    with pytest.raises(InputError) as problem:
+        encoder.documents(["tap"])
+    assert message in str(problem.value) and str(folder) in str(problem.value)
+
+
+@pytest.mark.parametrize("made", [np.ones((2, 3)), np.ones(3), np.full((1, 3), np.nan), np.ones((1, 0))])
+def test_what_an_encoder_of_another_library_makes_is_checked(made):
+    class Odd(Encoder):
+        source = "sentence-transformers:odd"
+
+        def declaration(self):
+            return {}
+
+        def encode(self, texts, *, queries):
+            return made
+
+    for method in (Odd().documents, Odd().queries):
+        with pytest.raises(InputError, match=r"encoder sentence-transformers:odd: made "):
+            method(["tap"])
+
+
+def test_dimensions_are_bounded_before_a_text_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "MAX_DIMS", DIMS - 1)
+    with pytest.raises(InputError, match=r"model\.onnx: makes vectors of 6 dimensions; between 1 and 5 were expected"):
+        open_encoder(str(write_encoder(tmp_path / "m")))
 
 
 def test_a_missing_library_is_named(tmp_path, monkeypatch):

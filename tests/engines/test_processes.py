@@ -74,10 +74,11 @@ def fails_at_five(item, shared):
     return item
 
 
-def dies_elsewhere(item, here):
+def gets_signal_elsewhere(item, shared):
+    here, number = shared
     time.sleep(0.01)
     if os.getpid() != here:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
     return item
 
 
@@ -192,10 +193,12 @@ def test_what_fails_in_a_worker_alone_is_computed_here(engine):
     assert list(engine.map_shared(fails_elsewhere, range(20), HERE, label="test")) == list(range(20))
 
 
-def test_the_tasks_of_a_worker_that_dies_are_done_here(engine, caplog):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_tasks_of_a_worker_that_dies_or_is_stopped_are_done_here(engine, caplog, number):
     with caplog.at_level(logging.WARNING):
         while not caplog.records:  # until the worker has had a task
-            assert list(engine.map_shared(dies_elsewhere, range(20), HERE, label="test")) == list(range(20))
+            shared = (HERE, number)
+            assert list(engine.map_shared(gets_signal_elsewhere, range(20), shared, label="test")) == list(range(20))
     assert [record.getMessage() for record in caplog.records] == [
         "processes: a worker ended (status -9); others take over its tasks"
     ]

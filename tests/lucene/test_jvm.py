@@ -54,6 +54,13 @@ print(os.environ["OPENBLAS_THREAD_TIMEOUT"], "numpy" in sys.modules)
     assert done.stdout.split() == [used, "False"], done.stderr  # OpenBLAS reads the variable when numpy loads it
 
 
+def test_a_process_that_is_killed_leaves_no_socket_of_java():
+    """Java's own folder is /tmp, whatever TMPDIR says."""
+    code = f"{ASK}; import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    started, process = python(code).stdout.split()
+    assert started == "True" and not Path(f"/tmp/.java_pid{process}").exists()
+
+
 def test_a_shared_array_keeps_the_memory_of_its_buffer():
     """Without a reference to the buffer, Java frees its memory at the next collection, and the process may end by SIGSEGV."""
     code = """

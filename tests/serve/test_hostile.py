@@ -168,8 +168,31 @@ def test_requests_with_another_host_header_are_refused(start, settings):
 
     client = start(replace(settings, hosts=frozenset({"127.0.0.1", "localhost", "[::1]"})))
     assert client.get("/health", headers={"host": "evil.example:8080"}).status_code == 421
-    for host in ("127.0.0.1:8080", "localhost", "[::1]:8080"):
+    for host in ("127.0.0.1:8080", "localhost", "[::1]:8080", "LOCALHOST"):
         assert client.get("/health", headers={"host": host}).status_code == 200
+    for host in (
+        "[::1]evil",
+        "127.0.0.1:evil.com",
+        "[::1]:8080.evil",
+        "127.0.0.1:",
+        "localhost:80:80",
+        "localhost ",
+        "[::1",
+        "",
+    ):
+        assert client.get("/health", headers={"host": host}).status_code == 421, host
+    for hosts in (["127.0.0.1", "evil.example"], ["evil.example", "127.0.0.1"]):
+        answer = client.get("/health", headers=[("host", host) for host in hosts])
+        assert answer.status_code == 400 and answer.json() == {"error": "Host: sent more than once"}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_numbers_that_json_does_not_have_are_refused_in_a_body(client, number):
+    body = '{"query": "tap", "queries": ["tap"], "k1": ' + number + "}"
+    for path in ("search", "batch"):
+        answer = client.post(f"/v1/demo/{path}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
+        assert answer.json() == {"error": f"body: not valid JSON ({number} is not a finite number)"}
 
 
 def test_host_names_of_a_proxy_are_accepted(start, settings):

@@ -247,12 +247,12 @@ def test_a_click_during_the_exchange_waits_and_is_not_lost(start, folders, monke
     source = write_jsonl(live.with_name("more.jsonl"), [{"id": "new0", "title": "new", "contents": "a tap"}])
     with ThreadPoolExecutor(1) as pool:
 
-        def replace_slowly(new: Path, path: Path, aside: Path) -> None:
+        def replace_slowly(new: Path, path: Path) -> None:
             if path == live:
                 late.append(pool.submit(click, 1))
                 time.sleep(0.3)
                 assert not late[0].done()
-            replace_folder(new, path, aside)
+            replace_folder(new, path)
 
         monkeypatch.setattr(files, "replace_folder", replace_slowly)
         index_verb.main(["--index", str(live), "--append", str(source)])

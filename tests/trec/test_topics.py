@@ -83,6 +83,7 @@ def test_fields_of_a_trec_topic_can_be_joined(tmp_path):
         ("1\ta\r2\tb\r", "its lines end with carriage returns alone"),
         ("1\ta\n\ufeff2\tb\n", "begins with a byte-order mark"),
         ('{"_id": true, "text": "x"}\n', "line 1: the id and the text of a topic must be text"),
+        ('{"_id": "1", "text": NaN}\n', "line 1: not valid JSON (NaN is not a finite number)"),
     ],
 )
 def test_bad_topics_are_named(tmp_path, content, message):

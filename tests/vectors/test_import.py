@@ -135,6 +135,8 @@ def test_an_array_from_python_is_stored_as_a_file_is(index, table, tmp_path):
         (np.zeros(3), ["d1", "d2", "d3"], "vectors: an array of shape (3,); one row per document was expected"),
         (np.array([[1.0, np.nan]]), ["d1"], "vectors: row 1 (id 'd1'): a value that is not a finite number"),
         (np.zeros((0, 3)), [], "vectors: no vectors in it"),
+        (np.zeros((1, 0)), ["d1"], "vectors: vectors of 0 dimensions; between 1 and 65536 can be stored"),
+        (np.zeros((1, 65537)), ["d1"], "vectors: vectors of 65537 dimensions; between 1 and 65536 can be stored"),
         (np.zeros((1, 3)), None, "ids: an array of vectors needs the docids of its rows"),
         ("v.npz", ["d1"], "ids: a file of vectors needs a file of ids, or has ids of its own"),
         (None, None, "vectors: neither vectors nor an encoder that makes them are given"),

@@ -70,7 +70,7 @@ def test_a_shard_of_documents_without_text_is_left_out(tmp_path):
     index = kernelsearch.build(tmp_path / "i", [{"id": str(n), "contents": text} for n, text in enumerate(texts)], shards=3)
     assert [path.name for path in index.shards.paths] == ["shard-1"]
     assert index.search("fuse").docids == ["3"] and index.lucene.documents() == 2
-    with pytest.raises(IndexProblem, match=r"i: none of the 2 documents has text"):
+    with pytest.raises(InputError, match=r"i: none of the 2 documents has text"):
         kernelsearch.build(tmp_path / "i", [{"id": "1", "contents": ""}, {"id": "2", "contents": ""}], shards=2, force=True)
 
 
@@ -226,7 +226,7 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
         for number in range(5000):
             pipe.write(f'{{"id": "{number}", "contents": "word{number % 997} word{number % 31}"}}\n')
         pipe.flush()
-        while not list(tmp_path.glob(".*.staged/*.jsonl")) and process.poll() is None:
+        while not list(tmp_path.glob(".*.partial/*.staged/*.jsonl")) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(stop)
         error = process.communicate()[1]

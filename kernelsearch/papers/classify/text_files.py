@@ -32,7 +32,7 @@ def read_texts(path: str) -> list[TextRecord]:
         try:
             if not line.lstrip().startswith("{"):
                 raise ValueError
-            record = parse_json(line, f"{path}: line {number}")
+            record = parse_json(line, f"{path}: line {number}", finite=True)
             text = record["text"] if "text" in record else record["contents"]
             if not isinstance(text, str):
                 raise TypeError

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.execution import Engine
+from kernelsearch.core.files import copy_tree, not_writable
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels import registry
@@ -273,7 +273,7 @@ def scratch_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, limit:
             os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is an error here, not a SIGBUS later
             return np.memmap(stream, dtype, "r+", shape=shape)
     except OSError as problem:
-        raise InputError(f"cannot be written ({problem.strerror or problem})", path=folder) from None
+        raise not_writable(folder, problem) from None
 
 
 def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:
@@ -325,7 +325,7 @@ def make_kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
 def follow(change: DocumentChange) -> str:
     """Follows `change`: folds the documents into the basis, and returns what to report."""
     LatentBasis(change.folder, fingerprint=change.old.fingerprint)  # refuses a basis of another state of the index
-    shutil.copytree(change.folder, change.target)
+    copy_tree(change.folder, change.target)
     data = TrainingData(output=change.target, progress=change.progress)
     fit(change.new, data, KernelLSAFitSettings(fold_in=True))
     return "keeps its decomposition, new documents are folded in"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import WRITER_TIMEOUT, import_log
-from kernelsearch.clicks.store import ClickLog, new_database_beside, replace_database
+from kernelsearch.clicks.store import ClickLog, new_database, replace_database
 from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
@@ -82,8 +82,7 @@ class ClickReranker(Reranker[L]):
         if data.clicks is None:
             raise OptionError("needs ", Flag("clicks"), ", the log to import", option=Flag("rerank", value=cls.method.name))
         path = (data.output or index.artefacts) / "clicks.db"
-        imported = new_database_beside(path)
-        try:
+        with new_database(path) as imported:
             import_log([data.clicks], imported, progress=data.progress)
             rows = check_log(index, ClickLog(imported), str(data.clicks))
             with lock_folder(path.parent, WRITER_TIMEOUT):
@@ -92,8 +91,6 @@ class ClickReranker(Reranker[L]):
                 logger.warning(
                     "%s: another click log belonged to the index; it is kept as %s", path, saved.relative_to(path.parent)
                 )
-        finally:
-            imported.unlink(missing_ok=True)
         logger.info("%s: %d of the log's %d documents are in the index", cls.method.name, (rows >= 0).sum(), len(rows))
         SimilarQueries(index, open_log(index, str(path), cls.method.name))
         return path

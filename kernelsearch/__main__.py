@@ -21,7 +21,7 @@ VERBS = {
     "ltr": "learn to rank files of features (LETOR) and apply the model",
     "classify": "train and apply text classifiers over multi-scale kernels",
     "tune": "find good settings by cross-validation over topics",
-    "clicks": "import, describe or simulate a click log",
+    "clicks": "import, export, describe or simulate a click log",
     "vectors": "import or compute vectors of documents",
     "serve": "serve indexes over HTTP, with a page for the browser",
     "merge": "join the run files of a search in parts",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.evaluating import Measured
 from kernelsearch.api.index import Index
 from kernelsearch.api.judged import Judgements, Topics
@@ -31,6 +32,7 @@ EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/klsa.txt --topics topics.tsv --html p.html"""
 
 
+@checked
 def evaluate(
     index: Index | Source,
     topics: Topics,

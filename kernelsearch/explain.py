@@ -53,8 +53,6 @@ def main(argv: list[str]) -> None:
     arguments, _ = parse(parser, argv, SINGLE_QUERY)
     settings = read_flags(ExplainSettings, arguments)
     require(parser, settings, "index", "query")
-    if len(arguments.rerank) > 1:
-        parser.error("--rerank: one method can be explained at a time")
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)

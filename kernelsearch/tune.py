@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.index import Index
 from kernelsearch.api.judged import Judgements, Topics
 from kernelsearch.api.tune import Tuned
@@ -38,6 +39,7 @@ COMMON = ("index", "topics", "qrels", "rerank", "try", "measure", "samples", "ou
 FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 
+@checked
 def tune(
     index: Index | Source,
     topics: Topics,
@@ -94,8 +96,8 @@ def main(argv: list[str]) -> None:
     require(parser, settings, "index", "topics", "qrels")
     if settings.output is None:
         settings = replace(settings, output=f"tuned-{'-'.join(arguments.rerank) or 'first-stage'}.toml")
-    check_output("--output", settings.output, (settings.topics, settings.qrels))
-    check_output("--results", settings.results)
+    check_output("output", settings.output, (settings.topics, settings.qrels))
+    check_output("results", settings.results)
     if not arguments.tried:
         arguments.tried = default_grid(arguments.rerank)
         console.notice(f"tried: {' '.join(f'--try {text}' for text in arguments.tried)}")

@@ -17,7 +17,6 @@ import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.cli import console
 from kernelsearch.core import checksums
-from kernelsearch.core.errors import show_flags
 
 os.environ["KERNELSEARCH_CLASS_ARCHIVE"] = "off"  # processes that tests start leave none behind
 # No limit on the time of an example: a busy machine is not a failure.
@@ -26,7 +25,6 @@ hypothesis.settings.load_profile("untimed")
 
 # As the command line does, so that tests of the verbs see the library's messages, with flags in them.
 console.show_messages()
-show_flags()
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "kernelsearch" / "demo" / "data"

@@ -488,6 +488,13 @@ def test_costs_of_methods_are_about_those_of_the_page_on_speed():
         assert float(milliseconds) == pytest.approx(float(measured[method]), rel=0.4), method
 
 
+def test_the_cost_of_a_query_is_on_one_page():
+    """docs/which-method.md has it, beside the measurements; a second statement would disagree sooner or later."""
+    cost = re.compile(r"\d\s(ms|milliseconds)\b|times\sthe\stime\b")
+    places = {page.name for page in PAGES if cost.search(page.read_text(encoding="utf-8"))}
+    assert places - {"speed.md"} == {"which-method.md"}
+
+
 def test_every_page_is_in_the_site():
     """mkdocs.yml's navigation has every page of docs/, once."""
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelsearch.api.index_files import IndexFiles
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
@@ -71,7 +71,9 @@ def add_vectors(
     if encoder is None:
         raise OptionError("vectors: neither vectors nor an encoder that makes them are given")
     if settings.max_tokens is not None and "max_length" in encoder.declaration():
-        raise OptionError(f"--max-tokens: {encoder.source}: its max-length says it already; set that in encoder.toml")
+        raise OptionError(
+            f"{encoder.source}: its max-length says it already; set that in encoder.toml", option=Flag("max-tokens")
+        )
 
     def texts(rows: Sequence[int]) -> Sequence[str | None]:
         return index.lucene.stored(rows, settings.field)

@@ -15,7 +15,7 @@ from pathlib import Path
 from kernelsearch.api.carrying import carry_over, carrying_clicks
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
-from kernelsearch.core.errors import InputError, KernelSearchError, OptionError, spell_options
+from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -86,7 +86,7 @@ class Built:
         if self.stored:
             rest = len(self.stored) - MAX_NAMES
             line += f"; stored only: {', '.join(self.stored[:MAX_NAMES])}" + (f" and {rest} more" if rest > 0 else "")
-            line += "" if "title" in self.fields else " (--columns title=NAME makes one of them the title)"
+            line += "" if "title" in self.fields else " (columns title=NAME makes one of them the title)"
         return line + (f"; {self.empty} without text left out" if self.empty else "")
 
 
@@ -116,16 +116,18 @@ def build_index(
     """
     engine = engine or LocalEngine()
     if engine.name != "local" and not settings.shards:
-        raise OptionError("--engine: a cluster builds shards; set their number with --shards")
+        raise OptionError("a cluster builds shards; set their number with ", Flag("shards"), option=Flag("engine"))
     for field in settings.fields or ():
         check_field(field)
     remove_leftovers(index)
     if index.exists() and not settings.force:
-        raise InputError(f"{index}: exists already; --force (in Python: force=True) replaces it")
+        raise InputError("exists already; ", Flag("force", value=True), " replaces it", path=index)
     if index.exists() and not index.is_dir():
-        raise InputError(f"{index}: is a file, a folder was expected")
+        raise InputError("is a file, a folder was expected", path=index)
     if index.exists() and any(index.iterdir()) and not is_index(index):
-        raise InputError(f"{index}: contains something that is not an index; --force replaces indexes only")
+        raise InputError(
+            "contains something that is not an index; ", Flag("force", value=True), " replaces indexes only", path=index
+        )
     with write_folder(index, replace=True, last=carrying_clicks(index)) as folder:
         stage = folder.with_name(f"{folder.name}.staged")
         stage.mkdir()
@@ -134,8 +136,8 @@ def build_index(
             carry_over(index, folder)
             return built
         except KernelSearchError as problem:
-            # Messages name the index that the user asked for, not the temporary folder.
-            raise type(problem)(str(problem).replace(str(folder), str(index))) from None
+            problem.relocate(folder, index)  # messages name the index that the user asked for, not the temporary folder
+            raise
 
 
 @dataclass(frozen=True)
@@ -166,18 +168,20 @@ class _Build:
         """Stages, indexes and exports."""
         settings = self.settings
         limit = MemoryLimit.parse(settings.memory_limit)
+        if limit and self.only_build and not jvm.running():  # the reader of TREC text starts Java
+            jvm.configure(heap=limit.java_heap)
         staged = stage_documents(
             self.read, self.stage, fields=settings.fields or (), threads=settings.threads, whole=bool(settings.shards),
             progress=self.progress,
         )  # fmt: skip
         if not staged.count:
-            raise InputError(f"{self.source}: no documents in it")
+            raise InputError("no documents in it", path=self.source)
         if settings.language == BuildSettings().language and staged.language not in (None, settings.language):
             logger.warning(
-                spell_options("%s: the texts seem to be %s, but are analysed as %s; --language %s analyses them properly"),
+                "%s: the texts seem to be %s, but are analysed as %s; %s analyses them properly",
                 self.source,
                 *(languages.NAMES[code] for code in (staged.language, settings.language)),
-                staged.language,
+                Flag("language", value=staged.language),
             )
         if self.only_build:
             jvm.expect_build(sum(file.stat().st_size for file in self.stage.iterdir()))
@@ -206,7 +210,7 @@ class _Build:
         text is left out.
         """
         if staged.count < shards:
-            raise InputError(f"--shards: {shards}, but {self.source} has only {staged.count} documents")
+            raise InputError(f"{shards}, but {self.source} has only {staged.count} documents", option=Flag("shards"))
         local = self.engine.name == "local"
         # A worker of a cluster has one core per task.
         threads = indexing_threads(self.settings.threads, staged.count // shards) if local else self.settings.threads or 1
@@ -229,7 +233,7 @@ class _Build:
 def refuse_empty(name: str | Path, documents: int, indexed: int) -> None:
     """Raises InputError where none of the `documents`, a number, was `indexed`; `name` begins the message."""
     if not indexed:
-        raise InputError(f"{name}: none of the {documents} documents has text that can be indexed")
+        raise InputError(f"none of the {documents} documents has text that can be indexed", path=name)
 
 
 def _index(
@@ -277,7 +281,8 @@ def _build_shard(settings: BuildSettings, fields: tuple[str, ...], shard: _Shard
         try:
             return _index(settings, fields, attempt, shard.documents, shard.count, shard.threads)
         except KernelSearchError as problem:
-            raise type(problem)(str(problem).replace(str(attempt), str(shard.name))) from None
+            problem.relocate(attempt, shard.name)
+            raise
 
 
 def export_fields(
@@ -306,7 +311,9 @@ def export_fields(
         check_field(field)
     engine = engine or LocalEngine()
     if engine.name != "local" and len(find_shards(index).paths) == 1:
-        raise OptionError(f"--engine: {index} is one index, which is exported in one piece; a cluster can export shards only")
+        raise OptionError(
+            f"{index} is one index, which is exported in one piece; a cluster can export shards only", option=Flag("engine")
+        )
     heap = limit.java_heap if limit else None
     lucene = LuceneIndex(index, java_heap=heap)
     block = EXPORT_BLOCK if limit is None else limit.export_block

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.index import Index
 from kernelsearch.api.judged import is_frame
@@ -16,6 +17,7 @@ from kernelsearch.trec.documents import make_document, number_record
 from kernelsearch.trec.formats.structured import refuse_repeated
 
 
+@checked
 def build(
     path: str | Path,
     documents: Iterable[Mapping[str, Any]] | Any,

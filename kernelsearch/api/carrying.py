@@ -103,7 +103,7 @@ def copy_database(source: Path, target: Path) -> None:
     def give_up(status: int, remaining: int, total: int) -> None:
         # `backup` itself has no time limit.
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > end:
-            raise BusyError(f"{source}: locked by another process, so its clicks cannot be carried over; try again later")
+            raise BusyError("locked by another process, so its clicks cannot be carried over; try again later", path=source)
 
     try:
         with closing(connect_to_read(source)) as original, closing(sqlite3.connect(target)) as copy:

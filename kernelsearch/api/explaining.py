@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import earlier_ranks
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_term_scores, idf
 from kernelsearch.lucene.models import BM25Model, DirichletModel
-from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.explanations import Contribution, Explanation
+from kernelsearch.rerankers.base import CannotAct, Context, Reranker
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Symbol, Term, Text
 
 
 class ListEntry(NamedTuple):
@@ -34,10 +35,9 @@ class ListEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class ExplainedQuery:
-    """A query with its lists before and after the method of a pipeline.
+    """A query with its lists before and after the methods of a pipeline.
 
-    `explanation` is that of one document; None where the method could not act on the query, for the reason in
-    `after.fallbacks`.
+    `explanation` is that of one document; None where no method could act on the query, for the reasons in `after.fallbacks`.
     """
 
     pipeline: Pipeline
@@ -48,15 +48,15 @@ class ExplainedQuery:
 
     @property
     def method(self) -> str:
-        """The name of the method, or "first stage"."""
-        return self.pipeline.rerankers[0].name if self.pipeline.rerankers else "first stage"
+        """The names of the methods, or "first stage"."""
+        return ", ".join(reranker.name for reranker in self.pipeline.rerankers) or "first stage"
 
     def entries_before(self, top: int) -> list[ListEntry]:
         """The first `top` documents of the first stage."""
         return self._entries(self.before.top(top))
 
     def entries_after(self, top: int) -> list[ListEntry]:
-        """The first `top` documents after the method."""
+        """The first `top` documents after the methods."""
         return self._entries(self.after.top(top))
 
     def _entries(self, ranked: Candidates) -> list[ListEntry]:
@@ -83,33 +83,60 @@ def explain_query(
     plot: str | Path | None = None,
     threads: int = 1,
 ) -> ExplainedQuery:
-    """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after reranking.
+    """Searches for `text` with `threads` threads and explains the document `docid`, by default the best one after `pipeline`.
 
-    `qid` is the topic id of the query, by which files of query vectors and runs know it. The pipeline has one method, or none:
-    then the score of the first stage is explained. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError
-    where no document matches, where `docid` is not in the list, and where the method has nothing to plot.
+    `qid` is the topic id of the query, by which files of query vectors and runs know it. Without a method the score of the
+    first stage is explained. `plot` is the PNG or SVG file that the plot of the only method is drawn into. Raises
+    InputError where no document matches, where `docid` is not in the list, and where the method has nothing to plot.
     """
     query, before, after = pipeline.run(text, qid, threads=threads)
     if not after.depth:
-        raise InputError(f"--query: no document matches {text!r}")
-    row = int(after.docs[0]) if docid is None else pipeline.index.row(docid, "--docid", after)
+        raise InputError(f"no document matches {text!r}", option=Flag("query"))
+    row = int(after.docs[0]) if docid is None else pipeline.index.row(docid, "docid", after)
     if not pipeline.rerankers:
         if plot is not None:
-            raise InputError("--plot: only methods have a plot; name one with --rerank")
+            raise InputError("only methods have a plot; name one with ", Flag("rerank"), option=Flag("plot"))
         return ExplainedQuery(pipeline, query, before, after, explain_first_stage(pipeline, query, row))
-    reranker, context = pipeline.rerankers[0], pipeline.context(threads)
-    explanation = None
-    try:
-        if not after.fallbacks:
-            explanation = reranker.explain(query, before, row, context)
-    except CannotAct as reason:
-        after = reranker.keep(after, reason)
+    context = pipeline.context(threads)
+    explanation, fallbacks = explain_reranked(pipeline.rerankers, query, before, after, row, context)
+    after = replace(after, fallbacks=fallbacks)
     if plot is not None:
+        reranker, *others = pipeline.rerankers
+        if others:
+            raise InputError("--plot: draws one method; name one with --rerank")
         try:
             reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
         except CannotAct as reason:
-            raise InputError(f"--plot: {reranker.name} has nothing to plot for {text!r}: {reason}") from None
+            raise InputError(f"{reranker.name} has nothing to plot for {text!r}: {reason}", option=Flag("plot")) from None
     return ExplainedQuery(pipeline, query, before, after, explanation)
+
+
+def explain_reranked(
+    rerankers: Sequence[Reranker[Any]], query: Query, before: Candidates, after: Candidates, row: int, context: Context
+) -> tuple[Explanation | None, tuple[tuple[str, str], ...]]:
+    """Why the document in row `row` has its score in `after`, the list that `rerankers` made of `before` one after the other.
+
+    `query` and `context` are those that they made it with. The explanation is that of the last method that acted on the query,
+    over the list of the methods before it; its note `reranked` names these. None where no method acted. With it come the
+    methods that didn't act, with their reasons.
+    """
+    fallbacks = after.fallbacks
+    idle = {name for name, _ in fallbacks}
+    acting = [reranker for reranker in rerankers if reranker.name not in idle]
+    while acting:
+        *earlier, last = acting
+        listed = before
+        for reranker in earlier:
+            listed = reranker.apply(query, listed, context)
+        try:
+            explanation = last.explain(query, listed, row, context)
+        except CannotAct as reason:
+            fallbacks, acting = (*fallbacks, (last.name, str(reason))), earlier
+            continue
+        if earlier:
+            explanation.notes["reranked"] = [reranker.name for reranker in earlier]
+        return explanation, fallbacks
+    return None, fallbacks
 
 
 def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanation:
@@ -120,7 +147,7 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
     """
     first, index = pipeline.first, pipeline.index
     if first.fields or first.query_side:
-        raise InputError("--fields and --bm25qs: scores of these searches can't be explained by term")
+        raise InputError(Flag("fields"), " and ", Flag("bm25qs"), ": scores of these searches can't be explained by term")
     expander = index.expander if first.feedback is not None else None
     query = first.expand(index.lucene, [query], expander=expander)[0]
     forward, model = index.forward, first.model
@@ -132,12 +159,13 @@ def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanati
     contributions = []
     for term, number, weight, value, frequency in zip(query.terms, numbers, query.weights, parts, frequencies, strict=True):
         df = int(forward.df[number]) if number >= 0 else 0
-        detail = f"tf {frequency}, in {df} of {documents} documents"
+        times = f"{frequency} time{'' if frequency == 1 else 's'} here" if frequency else "not here"
+        detail = f", in {df} of {documents} documents"
         if isinstance(model, BM25Model) and df:
             detail += f", idf {float(idf(df, documents)):.4f}"
         detail += f", length {length:g} (average {average:.1f})" if frequency else ""
         detail += f", weight {weight:.4g}" if weight != 1 else ""
-        contributions.append(Contribution(term, float(value), detail))
+        contributions.append(Contribution(Term(term), float(value), Text(Symbol(f"tf {frequency}", times), detail)))
     name = {BM25Model: "BM25", DirichletModel: "query likelihood"}.get(type(model), "query likelihood (Jelinek-Mercer)")
     name += f" + {type(first.feedback).__name__}" if first.feedback is not None else ""
     notes = {"model": asdict(model), "length": length, "average_length": average}

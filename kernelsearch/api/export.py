@@ -83,7 +83,7 @@ def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, w
 def _required(lucene: LuceneIndex, field: str) -> FieldStatistics:
     statistics = lucene.field_statistics(field)
     if not statistics.documents and field != CONTENTS:
-        raise IndexProblem(f"{lucene.name}: no document has a field {field!r}")
+        raise IndexProblem(f"no document has a field {field!r}", path=lucene.name)
     return statistics
 
 
@@ -124,4 +124,4 @@ def _refuse_twice(lucene: LuceneIndex, docid: str, row: int, other: int) -> None
         lucene.shards.paths[int(np.searchsorted(lucene.starts, number, side="right")) - 1] for number in sorted((row, other))
     )
     where = f"twice in {first}" if first == second else f"in {first} and in {second}"
-    raise IndexProblem(f"{lucene.name}: document {docid!r} is {where}; shards of a collection share no document")
+    raise IndexProblem(f"document {docid!r} is {where}; shards of a collection share no document", path=lucene.name)

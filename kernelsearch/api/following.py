@@ -79,8 +79,9 @@ def _follow_one(kind: ArtefactKind | None, change: DocumentChange, name: Path, l
         raise  # without space, the change as a whole fails
     except KernelSearchError as problem:
         shutil.rmtree(change.target, ignore_errors=True)
-        reason = str(problem).replace(str(change.target), str(change.folder)).replace(change.new.name, str(name))
-        logger.warning("%s: %s %s (%s)%s", name, label, otherwise, reason, command)
+        problem.relocate(change.target, change.folder)
+        problem.relocate(Path(change.new.name), name)
+        logger.warning("%s: %s %s (%s)%s", name, label, otherwise, problem, command)
 
 
 def _fingerprint(folder: Path) -> str | None:

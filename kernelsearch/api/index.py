@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.explaining import explain_query
 from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.api.judged import Judgements, Topics, as_qrels, as_topics, is_frame
@@ -53,6 +54,7 @@ class Index(IndexFiles):
     `IndexFiles`.
     """
 
+    @checked
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for the query `text`.
 
@@ -65,6 +67,7 @@ class Index(IndexFiles):
         pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
         return pipeline.answer(text, k)
 
+    @checked
     def search_batch(
         self,
         texts: Mapping[str, str] | Sequence[str] | Any,
@@ -96,21 +99,21 @@ class Index(IndexFiles):
         lists = zip(queries, before, after, strict=True)
         return {query.qid: Results(self, query, methods, first, last.top(k)) for query, first, last in lists}
 
+    @checked
     def explain(self, text: str, rerank: keywords.Rerank = None, docid: str | None = None, **options: Any) -> Explanation:
         """Why a document is ranked where it is for the query `text`: contributions that sum to its score.
 
-        `rerank` names one method; without it the first stage's score is explained by term. `docid` is the document to explain;
-        by default the best one. `options` are those of `search`.
+        Without `rerank` the first stage's score is explained by term; of several methods the last one is, over the list of the
+        others. `docid` is the document to explain; by default the best one. `options` are those of `search`.
         """
         pipeline = self.pipeline(rerank, **options)
-        if len(pipeline.rerankers) > 1:
-            raise OptionError(f"rerank: one method can be explained at a time, not {len(pipeline.rerankers)}")
         explained = explain_query(pipeline, text, docid)
         if explained.explanation is None:
             method, reason = explained.after.fallbacks[0]
             raise InputError(f"{method} keeps the first stage's list for {text!r}: {reason}")
         return DocumentExplanation(**vars(explained.explanation), index=self, query=text)
 
+    @checked
     def evaluate(
         self,
         topics: Topics,
@@ -139,16 +142,18 @@ class Index(IndexFiles):
         texts, judged = as_topics(topics), as_qrels(qrels)
         return evaluate_methods(self, texts, judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
+    @checked
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
         """The `k` documents most similar to `docid`; options are those of `kernelsearch.similarity.SimilarDocuments`."""
         from kernelsearch.similarity import SimilarDocuments
 
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
-        finder = SimilarDocuments(self, **options)
+        finder = checked(SimilarDocuments)(self, **options)
         ranked = finder.ranked(self.row(docid))
         return make_hits(self, ranked.top(k))
 
+    @checked
     def train(
         self,
         method: str,
@@ -179,6 +184,7 @@ class Index(IndexFiles):
         self.forget_pipelines()
         return saved
 
+    @checked
     def add(
         self,
         documents: Iterable[Mapping[str, Any]] | Any,
@@ -197,6 +203,7 @@ class Index(IndexFiles):
 
         return self._updated(reader_of(documents, join_titles), (), threads, memory_limit)
 
+    @checked
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
         """Deletes the documents `ids` and returns the index without them, opened; this object refuses to search from now on.
 
@@ -210,7 +217,7 @@ class Index(IndexFiles):
         from kernelsearch.api.updating import update_index
 
         if len(self.shards.folders) > 1:
-            raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
+            raise OptionError(f"{len(self.shards.folders)} indexes; open the one to change", path=self.name)
         self.refuse_replaced()
         chosen = self.shards.chosen_artefacts
         if chosen is not None and chosen.absolute() == find_shards(self.path).artefacts.absolute():
@@ -236,6 +243,7 @@ class Index(IndexFiles):
             vectors=self.vector_settings,
         )
 
+    @checked
     def add_vectors(
         self,
         name: str,

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelsearch.api import keywords
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError
+from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError, quote
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import remove_leftovers_below
 from kernelsearch.core.types import Candidates, Query
@@ -45,6 +46,7 @@ class IndexFiles:
     `java_heap`, `progress` and `vector_settings` as given.
     """
 
+    @checked
     def __init__(
         self,
         path: Source,
@@ -100,9 +102,9 @@ class IndexFiles:
 
     def row(self, docid: str, option: str = "docid", among: Candidates | None = None) -> int:
         """The row of a docid; raises an error that names `option` where the index, or the list `among`, doesn't have it."""
-        row = int(self.forward.require_rows([docid], label=option, collection=self.name)[0])
+        row = int(self.forward.require_rows([docid], label=Flag(option), collection=self.name)[0])
         if among is not None and not np.any(among.docs == row):
-            raise InputError(f"{option}: {docid!r} is not among the {among.depth} documents of this query's list")
+            raise InputError(f"{docid!r} is not among the {among.depth} documents of this query's list", option=Flag(option))
         return row
 
     @property
@@ -134,7 +136,7 @@ class IndexFiles:
             raise self._replacement()
 
     def _replacement(self) -> IndexReplaced:
-        return IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
+        return IndexReplaced("the index has been replaced since it was opened; open it again", path=self.name)
 
     def replaced(self) -> bool:
         """Whether the index's folder is missing or holds another state than the one that was opened."""
@@ -184,7 +186,7 @@ class IndexFiles:
             try:
                 export(self.lucene, name, path=path, progress=self.progress)
             except InputError as problem:
-                raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
+                raise IndexProblem(problem, "; KERNELSEARCH_ARTEFACTS names another place for it") from None
             return ForwardIndex(path, fingerprint=self.fingerprint)
 
     @property
@@ -238,7 +240,7 @@ class IndexFiles:
     def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
         if self._superseded:
-            raise IndexReplaced(f"{self.name}: its documents were changed; search the index that add() or delete() returned")
+            raise IndexReplaced("its documents were changed; search the index that add() or delete() returned", path=self.name)
         methods, first = keywords.split(rerank, options)
         key = repr((methods, first))
         if (ready := self._ready(key)) is not None:
@@ -279,6 +281,8 @@ def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> 
     """Settings of vectors from a name or from options by name."""
     if isinstance(value, VectorSettings):
         return value
+    if value is not None and not isinstance(value, str | Mapping):
+        raise InputError(f"a name, or options by name, was expected, not {quote(value)}", option=Flag("vectors"))
     return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
 
 

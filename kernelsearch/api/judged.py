@@ -87,7 +87,7 @@ def _grade(value: object, place: str) -> int:
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, int | float) and math.isfinite(value) and value == int(value) and abs(value) <= MAX_GRADE:
         return int(value)
-    raise InputError(f"{place}: grade {quote(value)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}")
+    raise InputError(f"grade {quote(value)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}", path=place)
 
 
 def is_frame(value: object) -> bool:

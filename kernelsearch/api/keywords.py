@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError, nearest, quote
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
@@ -48,7 +48,16 @@ def _methods(rerank: Rerank) -> MethodOptions:
         return []
     if isinstance(rerank, str):
         return [(rerank, {})]
+    if not isinstance(rerank, Sequence | Mapping) or not all(isinstance(name, str) for name in rerank):
+        raise OptionError(
+            f"the name of a method, a list of names, or {{name: options}} was expected, not {quote(rerank)}; methods: "
+            f"{', '.join(registry.names())}",
+            option=Flag("rerank"),
+        )
     if isinstance(rerank, Mapping):
+        for name, values in rerank.items():
+            if not isinstance(values, Mapping):
+                raise OptionError(f"options of {name} by name were expected, not {quote(values)}", option=Flag("rerank"))
         return [(name, dict(values)) for name, values in rerank.items()]
     return [(name, {}) for name in rerank]
 
@@ -63,4 +72,4 @@ def _unknown_option(name: str, methods: list[str]) -> str:
         if name in options:
             return f"{name}: unknown option; the one of {method} is {method}_{name}"
         known += [f"{method}_{key}" for key in options]
-    return f"{name}: unknown option; known: {', '.join(known)}"
+    return f"{name}: unknown option{nearest(name.lower(), known) or '; known: ' + ', '.join(known)}"

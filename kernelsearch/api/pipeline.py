@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api.results import Results
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.index import FirstStage
@@ -108,7 +108,7 @@ class PipelineSettings:
         names = [name for name, _ in self.methods]
         for name in names:
             if names.count(name) > 1:
-                raise OptionError(f"--rerank {name}: given {names.count(name)} times; a method reranks once")
+                raise OptionError(f"given {names.count(name)} times; a method reranks once", option=Flag("rerank", value=name))
         checked = [(name, registry.method(name).settings.check(options)) for name, options in self.methods]
         object.__setattr__(self, "methods", checked)
         object.__setattr__(self, "first_stage", FirstStage.from_settings(self.first))

@@ -95,9 +95,9 @@ def stage_documents(
             try:
                 files[count // STRIDE % spread].write(_to_json(document))
             except UnicodeEncodeError:
-                raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
+                raise InputError("text with a lone surrogate, which is not valid Unicode", path=place) from None
             except TypeError as problem:  # a dict of Python may have other keys than JSON
-                raise InputError(f"{place}: {problem}") from None
+                raise InputError(problem, path=place) from None
             if count < GUESSED:
                 guess.add(document["contents"])
             hashes.append(hash(document["id"]))
@@ -146,24 +146,24 @@ def make_readable(document: dict[str, Any], place: str) -> int:
     docid = document["id"]
     if len(docid) * 4 > MAX_DOCID and len(docid.encode("utf-8", errors="replace")) > MAX_DOCID:
         raise InputError(
-            f"{place}: a document id of {len(docid)} characters ({docid[:40]}...), Lucene's limit is {MAX_DOCID} bytes"
+            f"a document id of {len(docid)} characters ({docid[:40]}...), Lucene's limit is {MAX_DOCID} bytes", path=place
         )
     nulls = 0
     pending: list[tuple[dict[str, Any] | list[Any], int]] = [(document, 1)]
     while pending:
         container, depth = pending.pop()
         if depth > MAX_DEPTH:
-            raise InputError(f"{place}: values nested more than {MAX_DEPTH} deep, which Anserini can't read")
+            raise InputError(f"values nested more than {MAX_DEPTH} deep, which Anserini can't read", path=place)
         entries: Any = container.items() if isinstance(container, dict) else enumerate(container)
         for key, value in list(entries):
             if not isinstance(value, str) and hasattr(value, "tolist"):  # a number or an array of numpy
                 value = container[key] = value.tolist()
             if isinstance(key, str) and len(key) > MAX_KEY:
-                raise InputError(f"{place}: a key of {len(key)} characters ({key[:40]}...), Anserini's limit is {MAX_KEY}")
+                raise InputError(f"a key of {len(key)} characters ({key[:40]}...), Anserini's limit is {MAX_KEY}", path=place)
             if isinstance(value, str):
                 if len(value) > MAX_STRING:
                     raise InputError(
-                        f"{place}: a text of {len(value)} characters ({key!s:.40}), Anserini's limit is {MAX_STRING}"
+                        f"a text of {len(value)} characters ({key!s:.40}), Anserini's limit is {MAX_STRING}", path=place
                     )
             elif isinstance(value, float):
                 if not math.isfinite(value):
@@ -173,7 +173,7 @@ def make_readable(document: dict[str, Any], place: str) -> int:
                 # Three bits and a third per digit; printing a number takes quadratic time.
                 if value.bit_length() > 3 * MAX_DIGITS and len(str(abs(value))) > MAX_DIGITS:
                     raise InputError(
-                        f"{place}: an integer ({key!s:.40}) of more than {MAX_DIGITS} digits, which Anserini can't read"
+                        f"an integer ({key!s:.40}) of more than {MAX_DIGITS} digits, which Anserini can't read", path=place
                     )
             elif isinstance(value, dict | list | tuple):
                 copy = container[key] = dict(value) if isinstance(value, dict) else list(value)
@@ -216,5 +216,5 @@ def _refuse_duplicates(read: Reader, hashes: array[int]) -> None:
         docid = document["id"]
         if hash(docid) in repeated:
             if docid in places:
-                raise InputError(f"{place}: document id {docid!r} appears twice (first at {places[docid]})")
+                raise InputError(f"document id {docid!r} appears twice (first at {places[docid]})", path=place)
             places[docid] = place

@@ -125,7 +125,7 @@ def _run_batch(settings: _BatchSettings, topics: Sequence[Topic], pipeline: Pipe
     """Searches topics, or reranks their lists, in this process."""
     index, hits = pipeline.index, pipeline.first.hits
     if index.fingerprint != settings.fingerprint:  # opened by another process, later
-        raise IndexReplaced(f"{index.name}: the index was replaced during the search")
+        raise IndexReplaced("the index was replaced during the search", path=index.name)
     queries = index.lucene.queries([topic.text for topic in topics], [topic.qid for topic in topics])
     if topics[0].ranked is None:
         return _Lists(pipeline.search(queries, threads=settings.threads))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.tables import import_pandas, text_table
@@ -126,7 +126,7 @@ def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int |
     dimensions = [space.parse_dimension(text, methods) for text in texts]
     names = [dimension.name for dimension in dimensions]
     if len(set(names)) < len(names):
-        raise InputError(f"--try {next(name for name in names if names.count(name) > 1)}: given twice")
+        raise InputError("given twice", option=Flag("try", value=next(name for name in names if names.count(name) > 1)))
     return list(space.draws(dimensions, samples, seed) if samples else space.grid(dimensions))
 
 

@@ -102,7 +102,7 @@ def update_index(
     index = index.resolve() if index.is_symlink() else index
     shards = find_shards(index)
     if shards.sharded and not (index / RECORD).is_file():
-        raise OptionError(f"{index}: a folder of indexes; name the one to change")
+        raise OptionError("a folder of indexes; name the one to change", path=index)
     before = shards.fingerprint  # now: it is computed at its first use
     with (
         _alone(index),
@@ -115,10 +115,10 @@ def update_index(
         try:
             updated = update.run(source, deleting, threads, MemoryLimit.parse(memory_limit))
         except KernelSearchError as problem:
-            # Messages name the index that the user asked for, not the temporary folder.
-            raise type(problem)(str(problem).replace(str(folder), str(index))) from None
+            problem.relocate(folder, index)  # messages name the index that the user asked for, not the temporary folder
+            raise
         if find_shards(index).fingerprint != before:
-            raise IndexProblem(f"{index}: another command has changed the index meanwhile; nothing was done, try again")
+            raise IndexProblem("another command has changed the index meanwhile; nothing was done, try again", path=index)
     return updated
 
 
@@ -129,7 +129,7 @@ def _alone(index: Path) -> Iterator[None]:
         try:
             stack.enter_context(lock_folder(index, 0))
         except BusyError:
-            raise IndexProblem(f"{index}: another command is changing the index; try again when it is done") from None
+            raise IndexProblem("another command is changing the index; try again when it is done", path=index) from None
         yield
 
 
@@ -187,9 +187,9 @@ class _Update:
         unknown = tuple(docid for docid in deleted if not counts[docid])
         if not added_docids and len(unknown) == len(deleted):
             names = ", ".join(docid[:100] for docid in unknown[:NAMED])
-            raise InputError(f"{deleting}: none of {len(unknown)} documents is in {self.index}, such as {names}")
+            raise InputError(f"none of {len(unknown)} documents is in {self.index}, such as {names}", path=deleting)
         if not documents:
-            raise InputError(f"{deleting}: no document would remain in {self.index}; remove the folder instead")
+            raise InputError(f"no document would remain in {self.index}; remove the folder instead", path=deleting)
         self.keep_other_files()
         new = Index(self.folder)
         self.export(old, new, limit)
@@ -210,8 +210,9 @@ class _Update:
         record = index_record(last)
         if record is None:
             raise IndexProblem(
-                f"{last}: not built by kernelsearch.index, so how its documents were analysed is not known; build an "
-                "index from all documents"
+                "not built by kernelsearch.index, so how its documents were analysed is not known; build an "
+                "index from all documents",
+                path=last,
             )
         ids: list[str] = []
 
@@ -226,7 +227,7 @@ class _Update:
         documents.mkdir()
         staged = stage_documents(reading, documents, fields=record.fields, threads=threads, whole=False, progress=self.progress)
         if not staged.count:
-            raise InputError(f"{source}: no documents")
+            raise InputError("no documents", path=source)
         with closing(LuceneIndex(last)) as lucene:
             storage = storage_of(lucene)
         try:
@@ -245,7 +246,8 @@ class _Update:
                 progress=self.progress,
             )
         except KernelSearchError as problem:
-            raise type(problem)(str(problem).replace(str(built), source)) from None
+            problem.relocate(built, source)
+            raise
         refuse_empty(source, staged.count, indexed)
         with closing(LuceneIndex(built)) as lucene:
             with_text = frozenset(lucene.docids())

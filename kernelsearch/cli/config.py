@@ -29,7 +29,7 @@ from typing import Any
 import tomli_w
 
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.core.errors import InputError, OptionError, quote
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
 from kernelsearch.core.reading import parse_json, read_toml
@@ -101,7 +101,7 @@ def _checked(path: str | Path, where: str, values: Mapping[str, Any], options: I
         try:
             checked[option.key] = option.parse(value)
         except OptionError as problem:
-            raise InputError(f"{path}: {where}: {str(problem).removeprefix('--')}") from None
+            raise InputError(f"{where}: {problem.message(Flag.in_request)}", path=path) from None
     return checked
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from kernelsearch.core.errors import KernelSearchError, OptionError, nearest, quote, show_flags
+from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, nearest, quote
+from kernelsearch.core.plugins import plugin_error
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
 from kernelsearch.core.streams import MAX_EXPANSION, limits
@@ -288,7 +289,6 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.unraisablehook = _repeat_signal
     show_messages()
-    show_flags()
     try:
         for word in arguments:
             if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
@@ -297,7 +297,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         sys.stdout.flush()
         status = 0
     except KernelSearchError as problem:
-        _report(str(problem), problem, debug)
+        _report(problem.message(Flag.on_command_line), problem, debug)
         status = 2
     except KeyboardInterrupt:
         print("kernelsearch: interrupted, nothing was written", file=sys.stderr)
@@ -309,15 +309,17 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     except OSError as problem:
         # The machine's problem, such as a full disk under stdout, and not one of the code.
         name = f"{problem.filename}: " if problem.filename else ""
-        _report(f"{name}{problem.strerror or problem}", problem, debug)
+        _report(str(plugin_error(problem) or f"{name}{problem.strerror or problem}"), problem, debug)
         _drop_output()
         status = 2
     except MemoryError as problem:
         _report(f"out of memory ({problem})" if str(problem) else "out of memory", problem, debug)
         status = 2
     except Exception as problem:
-        _report(f"internal error, please report it: {type(problem).__name__}: {problem} (--debug prints where)", problem, debug)
-        status = INTERNAL
+        blamed = plugin_error(problem)
+        internal = f"internal error, please report it: {type(problem).__name__}: {problem} (--debug prints where)"
+        _report(internal if blamed is None else str(blamed), problem, debug)
+        status = INTERNAL if blamed is None else 2
     raise SystemExit(status)
 
 
@@ -380,11 +382,29 @@ def progress(label: str, *, total: int | None = None, unit: str = "it") -> Itera
         yield _TqdmBar(bar)
 
 
+def with_flags(record: logging.LogRecord) -> str:
+    """The message of a log record, with options and errors in it written as on the command line."""
+    written = logging.makeLogRecord(vars(record))
+    if isinstance(record.args, tuple):
+        written.args = tuple(as_typed(part) for part in record.args)
+    return written.getMessage()
+
+
+def as_typed(part: object) -> object:
+    """The text of an option or an error in a message as on the command line; other values as they are."""
+    match part:
+        case Flag():
+            return part.on_command_line()
+        case KernelSearchError():
+            return part.message(Flag.on_command_line)
+    return part
+
+
 class _StderrHandler(logging.Handler):
     """Prints messages of the library to stderr, without a prefix."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(printable(record.getMessage()), file=sys.stderr)
+        print(printable(with_flags(record)), file=sys.stderr)
 
 
 class _StdoutHandler(logging.Handler):

@@ -212,7 +212,7 @@ def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> N
             parser.error(f"--{declared.name}: has no effect without --topics")
     if settings.topics is not None and settings.output is None:
         parser.error("--output: the run file to write is not given")
-    check_output("--output", settings.output, (settings.topics, settings.run))
+    check_output("output", settings.output, (settings.topics, settings.run))
     if settings.shard is not None:
         parse_part(settings.shard)
     if settings.max_passage and not settings.max_passage_delimiter:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.judged import Judgements, Topics, as_qrels, as_topics
-from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
+from kernelsearch.clicks.importing import read_log
+from kernelsearch.clicks.records import Record, Skipped, from_qlogs
 from kernelsearch.core.errors import OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
@@ -75,9 +76,9 @@ def qrels_from(qrels: Judgements) -> Mapping[str, Mapping[str, int]]:
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:
-    """Yields the records of the click log `source`; lines that can't be used are counted in `skipped`."""
+    """Yields the records of the click log or database `source`; lines that can't be used are counted in `skipped`."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
         return from_qlogs(irds.query_log(source), skipped, source)
-    return read(source, skipped)
+    return read_log(source, skipped)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from kernelsearch.api.index import Index
 from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, shown_path
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.reading import lines
-from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene.index import FirstStage
 
 logger = logging.getLogger(__name__)
@@ -168,9 +168,7 @@ def named_topics(name: str, field: str) -> dict[str, str] | None:
     if ":" in name or Path(name).exists() or Path(name).name != name:
         return None
     if find_spec("torch") is None:
-        raise InputError(
-            f"--topics: {name}: no such file; if it is one of Pyserini's names, pip install 'kernelsearch[pyserini]'"
-        )
+        raise InputError(f"--topics: {name}: no such file; if it is one of Pyserini's names, {install_command('pyserini')}")
     from kernelsearch.integrations.pyserini_data import pyserini_topics
 
     topics = pyserini_topics(name)

@@ -38,7 +38,7 @@ class SimilarSettings(IndexReaderSettings):
     plot: str | None = option(None, "with --explain: PNG or SVG file to draw the contributions into")
     json: bool = option(False, "print JSON")
     qrels: str | None = option(None, "learn that documents judged relevant to the same topic are similar: a file or irds:NAME")
-    clicks: str | None = option(None, "learn that documents clicked for the same query are similar: a click database")
+    clicks: str | None = option(None, "learn that documents clicked for the same query are similar: a click log or database")
     pairs: str | None = option(None, "learn from a file of similar documents, two docids per line")
     classes: str | None = option(None, "learn that documents of the same class are similar: a file, docid and class per line")
     evaluate: bool = option(
@@ -71,7 +71,7 @@ def read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> G
         parser.error("--docids: needs --run, --evaluate or both")
     if settings.run and not (settings.docids or settings.evaluate):
         parser.error("--run: needs --docids or --evaluate")
-    check_output("--run", settings.run, (settings.docids, settings.qrels, settings.clicks, settings.pairs, settings.classes))
+    check_output("run", settings.run, (settings.docids, settings.qrels, settings.clicks, settings.pairs, settings.classes))
     needed = () if settings.docids or settings.evaluate else ("output" if sources else "docid",)
     require(parser, settings, "index", *needed)
     if settings.qrels:

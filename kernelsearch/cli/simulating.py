@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from kernelsearch.cli.flags import open_index
 from kernelsearch.cli.settings import IndexReaderSettings
 from kernelsearch.clicks.models import Cascade, ClickModel, PositionBased
-from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate, write_sessions
+from kernelsearch.clicks.records import write_log
+from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
@@ -41,7 +42,7 @@ def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> 
     if settings.run and settings.variants:
         raise OptionError("--variants needs --index: a run has no lists for them")
     assert settings.topics is not None and settings.qrels is not None and settings.output is not None
-    check_output("--output", settings.output, (settings.run, settings.topics, settings.qrels, settings.variants))
+    check_output("output", settings.output, (settings.run, settings.topics, settings.qrels, settings.variants))
     others: list[str] = []
     if settings.run:
         needs = needs_from_run(settings.run, settings.topics, settings.qrels)
@@ -66,4 +67,4 @@ def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> 
         noise=settings.noise,
         others=others,
     )
-    return write_sessions(sessions, settings.output), len(needs)
+    return write_log(sessions, settings.output), len(needs)

@@ -30,7 +30,7 @@ class TrainSettings(EngineSettings, VectorFlags):
 
     topics: str | None = option(None, "training topics, for methods that learn from judgements: a file or irds:NAME")
     qrels: str | None = option(None, "relevance judgements of the training topics: a file or irds:NAME")
-    clicks: str | None = option(None, "click log, for methods that learn from clicks")
+    clicks: str | None = option(None, "click log or database, for methods that learn from clicks")
     ltr: str | None = option(None, "LETOR (svmlight) file of features to learn from, instead of an index")
     ltr_test: str | None = option(None, "with --ltr: LETOR file to rank with the learned model, and to measure")
     output: str | None = option(None, "folder to save the fitted state in; default: beside the index")

@@ -18,7 +18,7 @@ from kernelsearch.cli import config
 from kernelsearch.cli.flags import SINGLE_QUERY, open_index
 from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
 from kernelsearch.cli.settings import TOPIC_FORMATS, QuerySettings
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import parse_measures
@@ -162,7 +162,7 @@ def _make_plan(
     qrels: Mapping[str, Mapping[str, int]],
 ) -> Plan:
     """What all settings share."""
-    measures = parse_measures([settings.measure], "--measure")
+    measures = parse_measures([settings.measure], Flag("measure"))
     if len(measures) != 1:
         raise InputError(f"--measure: {settings.measure!r} names {len(measures)} measures; give one")
     # Sorted, so that folds don't depend on the order of the file.

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.plugins import register
 
 #: The group of entry points that verbs are declared in: the verb's name, and its `main` as "module:function".
 GROUP = "kernelsearch.verbs"
@@ -32,6 +33,7 @@ def declared_verb(name: str) -> Callable[[list[str]], None]:
 
     def main(argv: list[str]) -> None:
         for entry in entry_points(group=GROUP, name=name):
+            register(entry)
             try:
                 run = entry.load()
             except ModuleNotFoundError as problem:

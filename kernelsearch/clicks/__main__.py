@@ -1,4 +1,4 @@
-"""`python -m kernelsearch.clicks`: imports, aggregates, describes and simulates click logs."""
+"""`python -m kernelsearch.clicks`: imports, exports, aggregates, describes and simulates click logs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_clicks
 from kernelsearch.cli.simulating import SimulateSettings, simulate_log
-from kernelsearch.clicks.importing import WRITER_TIMEOUT, aggregate, import_records
+from kernelsearch.clicks.importing import WRITER_TIMEOUT, aggregate, import_log
 from kernelsearch.clicks.pairs import preferences_by_query
-from kernelsearch.clicks.records import Skipped
-from kernelsearch.clicks.settings import AggregateSettings, ImportSettings, PairsSettings, StatsSettings
+from kernelsearch.clicks.records import write_log
+from kernelsearch.clicks.settings import AggregateSettings, ExportSettings, ImportSettings, PairsSettings, StatsSettings
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.tables import text_table
 
-DESCRIPTION = "Imports, aggregates, describes and simulates click logs."
+DESCRIPTION = "Imports, exports, aggregates, describes and simulates click logs."
 EXAMPLES = """examples:
   python -m kernelsearch.clicks import --input sessions.jsonl.gz --output clicks.db
   python -m kernelsearch.clicks import --input monday.tsv --output clicks.db --append
+  python -m kernelsearch.clicks import --input monday.db tuesday.db --output clicks.db
+  python -m kernelsearch.clicks export --log clicks.db --output log.jsonl
   python -m kernelsearch.clicks stats --log clicks.db
   python -m kernelsearch.clicks pairs --log clicks.db --query "new york" --kind skipped
   python -m kernelsearch.clicks simulate --index indexes/cacm --topics topics.tsv --qrels qrels.txt --output sessions.jsonl
@@ -36,7 +37,7 @@ EXAMPLES = """examples:
 def main(argv: list[str]) -> None:
     """Parses the flags `argv` and runs one of the verbs."""
     parser = console.Parser(prog="python -m kernelsearch.clicks", description=DESCRIPTION, epilog=EXAMPLES)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="import|aggregate|stats|pairs|simulate")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="import|export|aggregate|stats|pairs|simulate")
 
     def add(name: str, text: str, settings: type[Settings], act: Callable[[ArgumentParser, Namespace], None]) -> ArgumentParser:
         verb: ArgumentParser = verbs.add_parser(
@@ -47,7 +48,8 @@ def main(argv: list[str]) -> None:
         return verb
 
     verb = add("import", "read logs into a database", ImportSettings, _import)
-    verb.add_argument("--input", required=True, nargs="+", help="JSON lines of sessions, TSV tables, or irds:NAME")
+    verb.add_argument("--input", required=True, nargs="+", help="JSON lines, tables, click databases, or irds:NAME")
+    add("export", "write the records of a database as JSON lines, which import reads", ExportSettings, _export)
     add("aggregate", "sum the records of a database again with another position bias", AggregateSettings, _aggregate)
     add("stats", "print the size of a log and its most clicked queries", StatsSettings, _stats)
     verb = add("pairs", "print preference pairs as TSV: query, preferred, other, weight", PairsSettings, _pairs)
@@ -66,27 +68,30 @@ def _examples(verb: str) -> str:
 def _import(parser: ArgumentParser, arguments: Namespace) -> None:
     settings = read_flags(ImportSettings, arguments)
     require(parser, settings, "output")
-    skipped = Skipped()
     output = Path(settings.output or "")
-    check_output("--output", output, arguments.input)
+    check_output("output", output, arguments.input)
     # A log that grows may be that of an index which is being replaced, or that of a service which adds its first click.
     with lock_folder(output.absolute().parent, WRITER_TIMEOUT) if settings.append else nullcontext():
-        imported = import_records(
-            chain.from_iterable(load_clicks(source, skipped) for source in arguments.input),
+        imported = import_log(
+            arguments.input,
             output,
-            skipped=skipped,
             append=settings.append,
             eta=settings.eta,
-            name=", ".join(arguments.input),
             progress=console.progress,
+            read_source=load_clicks,
         )
-    counts = ((imported.impressions, "impressions"), (imported.tallies, "rows"))
-    text = " and ".join(f"{count} {name}" for count, name in counts if count)
-    console.notice(f"{settings.output}: {text} imported, {skipped.total} lines skipped")
     if imported.replaced is not None:
         console.notice(f"{settings.output}: held other clicks, which are kept in {imported.replaced} (--append adds to them)")
-    for line in skipped.lines():
-        console.notice(f"  skipped {line}")
+
+
+def _export(parser: ArgumentParser, arguments: Namespace) -> None:
+    settings = read_flags(ExportSettings, arguments)
+    require(parser, settings, "log", "output")
+    assert settings.log is not None and settings.output is not None
+    check_output("--output", settings.output, [settings.log])
+    log = ClickLog(settings.log)
+    count = write_log(log.records(), settings.output)
+    console.notice(f"{settings.output}: {count} records of {settings.log}, which has --eta {log.eta:g}")
 
 
 def _aggregate(parser: ArgumentParser, arguments: Namespace) -> None:

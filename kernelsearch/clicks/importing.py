@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -13,13 +15,24 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
-from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, database_error, new_database, replace_database, report_errors
+from kernelsearch.clicks.records import SQLITE, Impression, Record, Skipped, Tally, read
+from kernelsearch.clicks.store import (
+    FORMAT,
+    INDEXES,
+    SCHEMA,
+    ClickLog,
+    database_error,
+    new_database,
+    replace_database,
+    report_errors,
+)
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.core.errors import ClickLogError, InputError, OptionError
+from kernelsearch.core.errors import ClickLogError, Flag, InputError, OptionError
 from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
+
+logger = logging.getLogger(__name__)
 
 #: Records per batch.
 BATCH = 20_000
@@ -41,6 +54,33 @@ class Imported:
     replaced: Path | None = None
 
 
+def is_database(source: str | Path) -> bool:
+    """Whether `source` is a file that begins as an SQLite database does."""
+    if not os.path.isfile(source):  # a pipe is read once
+        return False
+    try:
+        with open(source, "rb") as stream:
+            return stream.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False  # the reader says why
+
+
+def read_log(source: str | Path, skipped: Skipped) -> Iterator[Record]:
+    """Yields the records of `source`, a click database or a log file; lines that can't be used are counted in `skipped`."""
+    return ClickLog(source).records() if is_database(source) else read(source, skipped)
+
+
+@contextmanager
+def opened_log(source: str | Path) -> Iterator[ClickLog]:
+    """The click database `source`; of a log file, a temporary database for the time of the block."""
+    if is_database(source) or not os.path.exists(source):
+        yield ClickLog(source)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        import_log([source], Path(folder, "clicks.db"))
+        yield ClickLog(Path(folder, "clicks.db"))
+
+
 def import_log(
     sources: Sequence[str | Path],
     path: str | Path,
@@ -48,18 +88,34 @@ def import_log(
     append: bool = False,
     eta: float | None = None,
     progress: Progress = silent,
+    read_source: Callable[[str, Skipped], Iterator[Record]] = read_log,
 ) -> Imported:
-    """Reads the log files `sources` into the database `path`; a new database appears under its name only when complete.
+    """Reads `sources`, log files and databases, into the database `path`; a new one appears under its name when complete.
+
+    The numbers of records and of skipped lines are logged, with the first skipped line of each reason.
 
     Another database of that name is copied to the folder `replaced` beside it: clicks can't be made again.
     `append` adds to an existing database, in one transaction, and keeps its `eta`. For a new database, `eta` is the strength of
-    the position bias (default: 1). `progress` gets the progress. Raises InputError for files that are no click logs or a
-    database that can't be written, OptionError for an `eta` that differs from that of an existing database.
+    the position bias (default: that of the databases among the sources, otherwise 1). `progress` gets the progress,
+    `read_source` reads a source. Raises InputError for files that are no click logs or a database that can't be written,
+    OptionError for an `eta` that differs from that of an existing database, and for none where those of the sources differ.
     """
-    skipped = Skipped()
-    records = (record for source in sources for record in read(source, skipped))
-    name = ", ".join(map(str, sources))
-    return import_records(records, path, skipped=skipped, append=append, eta=eta, name=name, progress=progress)
+    skipped, name = Skipped(), ", ".join(map(str, sources))
+    if eta is None and not (append and Path(path).is_file()):
+        strengths = {ClickLog(source).eta for source in sources if is_database(source)}
+        if len(strengths) > 1:
+            values = " and ".join(f"{value:g}" for value in sorted(strengths))
+            raise OptionError(f"{name} were made with {values}", option=Flag("eta"))
+        eta = next(iter(strengths), None)
+    records = (record for source in sources for record in read_source(str(source), skipped))
+    imported = import_records(records, path, skipped=skipped, append=append, eta=eta, name=name, progress=progress)
+    counts = ((imported.impressions, "impressions"), (imported.tallies, "rows"))
+    text = " and ".join(f"{count} {what}" for count, what in counts if count)
+    level = logging.WARNING if skipped.total else logging.INFO
+    logger.log(level, "%s: %s imported, %d lines skipped", name, text, skipped.total)
+    for line in skipped.lines():
+        logger.warning("  skipped %s", line)
+    return imported
 
 
 def import_records(
@@ -85,7 +141,9 @@ def import_records(
         with _changing(path, timeout) as connection:
             stored = _setting(connection, path, "eta")
             if eta is not None and eta != stored:
-                raise OptionError(f"--eta: {path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it")
+                raise OptionError(
+                    f"{path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it", option=Flag("eta")
+                )
             return _fill(connection, records, skipped, stored, name, progress)
     try:
         with new_database(path) as temporary:
@@ -120,7 +178,7 @@ def aggregate(path: str | Path, eta: float) -> None:
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"{path}: no such click database")
+        raise InputError("no such click database", path=path)
     with _changing(path) as connection:
         connection.execute("DELETE FROM shown")
         sums = ShownSums(connection, eta)
@@ -180,8 +238,8 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
         if settings["format"] == FORMAT:
             return float(settings[name])
     except KeyError:
-        raise ClickLogError(f"{path}: not a click database") from None
-    raise ClickLogError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
+        raise ClickLogError("not a click database", path=path) from None
+    raise ClickLogError(f"click database of format {settings['format']}, this version reads {FORMAT}", path=path)
 
 
 def _fill(
@@ -207,7 +265,7 @@ def _fill(
             bar.update(len(batch))
     if not impressions + tallies:
         why = f": {skipped.lines()[0]}" if skipped.total else ""
-        raise InputError(f"{name}: no usable record{why}")
+        raise InputError(f"no usable record{why}", path=name)
     sums.write()
     _finish(connection)
     return Imported(impressions, tallies, skipped)

@@ -89,7 +89,7 @@ def preferences_by_query(
         numbers = log.query_ids(texts).tolist()
         for text, number in zip(texts, numbers, strict=True):
             if number < 0:
-                raise InputError(f"{log.path}: query {text!r} isn't in the log")
+                raise InputError(f"query {text!r} isn't in the log", path=log.path)
         queries: Iterable[tuple[int, str]] = zip(numbers, texts, strict=True)
     else:
         queries = log.all_queries()
@@ -137,7 +137,7 @@ def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], 
     lists = log.impressions(query)
     if not lists:
         if log.totals().impressions == 0:
-            raise InputError(f"{log.path}: pairs of kind 'skipped' need lists, but this log is aggregated; use shown or rate")
+            raise InputError("pairs of kind 'skipped' need lists, but this log is aggregated; use shown or rate", path=log.path)
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     width = max(len(docs) for docs, _, _ in lists)
     docs = np.full((len(lists), width), -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV, CSV).
+"""Reading and writing click logs: sessions with ranked lists (JSON lines, ir_datasets) and sums (tables, JSON lines).
 
 A line that can't be used doesn't stop an import: it is skipped and counted by reason, and the first line of each reason is
 named.
@@ -7,6 +7,7 @@ named.
 from __future__ import annotations
 
 import csv
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelsearch.core.errors import InputError, short
+from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
 from kernelsearch.trec.formats.structured import find_delimiter, refuse_repeated
 
@@ -87,25 +89,27 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
     numbered = ((number, line) for number, line in byte_lines(path) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise InputError(f"{path}: empty, a click log was expected")
+        raise InputError("empty, a click log was expected", path=path)
     if first[1].startswith(SQLITE):
-        raise InputError(f"{path}: a database; a log file was expected (--rbm25.clicks of search reads a click database)")
+        raise InputError("a database in a pipe or compressed; a click database is read from a plain file", path=path)
     if first[1].lstrip().startswith(b"["):
-        raise InputError(f"{path}: a JSON array; one object per line was expected: jq -c '.[]' FILE > NEW.jsonl makes lines")
+        raise InputError("a JSON array; one object per line was expected: jq -c '.[]' FILE > NEW.jsonl makes lines", path=path)
     if first[1].lstrip().startswith(b"{"):
-        return from_sessions(path, chain([first], numbered), skipped)
+        return from_json_lines(path, chain([first], numbered), skipped)
     return from_table(path, first, numbered, skipped)
 
 
-def from_sessions(path: Path, numbered: Iterable[tuple[int, bytes]], skipped: Skipped) -> Iterator[Impression]:
+def from_json_lines(path: Path, numbered: Iterable[tuple[int, bytes]], skipped: Skipped) -> Iterator[Record]:
     """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}.
 
-    `numbered` are (line number, line), none of them blank. Lines that can't be used are counted in `skipped` with `path`, the
-    file.
+    A line that has `clicks` instead of `items` is a sum, with the columns of a table as keys. `numbered` are (line number,
+    line), none of them blank. Lines that can't be used are counted in `skipped` with `path`, the file.
     """
     for number, line in numbered:
         try:
-            yield _session(_parse_line(line))
+            record = _parse_line(line)
+            summed = isinstance(record, dict) and "clicks" in record and "items" not in record
+            yield _sums(record) if summed else _session(record)
         except _Bad as reason:
             skipped.add(str(reason), f"{path}:{number}")
 
@@ -149,7 +153,7 @@ def from_table(
     whose column is called `clicked`, each row is one impression.
 
     `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank; `path` and `skipped` are
-    those of `from_sessions`. Raises InputError for a header without these columns.
+    those of `from_json_lines`. Raises InputError for a header without these columns.
     """
     number, head = first
     text = head.decode("utf-8", errors="replace")
@@ -157,14 +161,15 @@ def from_table(
     try:
         header = [name.strip().lower() for name in _cells(text, delimiter)]
     except _Bad as reason:
-        raise InputError(f"{path}: line {number}: {reason}; the header of a click table was expected") from None
+        raise InputError(f"{reason}; the header of a click table was expected", path=path, line=number) from None
     refuse_repeated(header, f"{path}: line {number}")
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
         raise InputError(
-            f"{path}: line {number} is not the header of a click table: no column {', '.join(missing)} "
-            f"(found: {short(', '.join(header))})"
+            f"line {number} is not the header of a click table: no column {', '.join(missing)} (found: "
+            f"{short(', '.join(header))})",
+            path=path,
         )
     shown = int(columns["impressions"] is None and header[columns["clicks"] or 0] == "clicked")
     for number, line in numbered:
@@ -237,6 +242,13 @@ def _tally(cells: list[str], columns: dict[str, int | None], shown: int) -> Tall
     return Tally(query, docid, int(clicks), int(impressions), max(position, 1.0))
 
 
+def _sums(record: dict[str, Any]) -> Tally:
+    if not isinstance(record.get("query"), str) or not isinstance(record.get("docid"), str):
+        raise _Bad("no query or no docid")
+    cells = ["" if record.get(role) is None else str(record[role]) for role in _COLUMNS]
+    return _tally(cells, {role: column for column, role in enumerate(_COLUMNS)}, 0)
+
+
 def _session(record: object) -> Impression:
     if not isinstance(record, dict):
         raise _Bad("not an object")
@@ -292,3 +304,23 @@ def _item(item: object, place: int) -> tuple[str, int, bool]:
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MAX_RANK:
         raise _Bad("a rank that is not a whole number from 1")
     return docid, rank, bool(clicked)
+
+
+def write_log(records: Iterable[Record], path: str | Path) -> int:
+    """Writes records to the file `path` as JSON lines, which `read` reads as the same records; returns their number."""
+    count = 0
+    with write_file(path) as stream:
+        for count, record in enumerate(records, 1):
+            line = _session_line(record, count) if isinstance(record, Impression) else record._asdict()
+            stream.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return count
+
+
+def _session_line(record: Impression, number: int) -> dict[str, Any]:
+    items: list[dict[str, Any]] = [
+        {"docid": docid, "clicked": clicked} for docid, clicked in zip(record.docids, record.clicked, strict=True)
+    ]
+    if record.positions != tuple(range(1, len(items) + 1)):
+        for item, position in zip(items, record.positions, strict=True):
+            item["rank"] = position
+    return {"session": f"s{number:06d}", "query": record.query, "items": items}

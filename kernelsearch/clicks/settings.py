@@ -19,7 +19,9 @@ class ImportSettings(Settings):
         "click database to write; without --append, a copy of the one it replaces is kept in the folder replaced beside it",
     )
     append: bool = option(False, "add to the database instead of replacing it")
-    eta: float | None = option(None, f"{_ETA}; default: 1, or that of the database with --append", low=0, high=10)
+    eta: float | None = option(
+        None, f"{_ETA}; default: that of the database (--append or --input), otherwise 1", low=0, high=10
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,13 @@ class LogSettings(Settings):
     """The option of all verbs that read a database."""
 
     log: str | None = option(None, "click database to read")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportSettings(LogSettings):
+    """Options of export."""
+
+    output: str | None = option(None, "log file to write, as JSON lines")
 
 
 @dataclass(frozen=True, kw_only=True)

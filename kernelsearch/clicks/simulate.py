@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import numpy as np
 from kernelsearch.clicks.models import ClickModel, attraction
 from kernelsearch.clicks.records import Impression, normalise_query
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import lines
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.runs import read_run
@@ -100,7 +98,7 @@ def needs_from_search(
                 raise InputError(f"{variants}: line {number} is not the id of a judged topic, a tab and a wording")
             wordings.append((qid, text))
     if not wordings:
-        raise InputError(f"{qrels}: judges none of the topics of {topics}")
+        raise InputError(f"judges none of the topics of {topics}", path=qrels)
     lists = search([text for _, text in wordings])
     return [Need(text, tuple(ranking), judged[qid]) for (qid, text), ranking in zip(wordings, lists, strict=True)]
 
@@ -114,16 +112,5 @@ def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> li
         if qid in judged and qid in lists
     ]
     if not needs:
-        raise InputError(f"{run}: has no list for a judged topic of {topics}")
+        raise InputError(f"has no list for a judged topic of {topics}", path=run)
     return needs
-
-
-def write_sessions(impressions: Iterable[Impression], path: str | Path) -> int:
-    """Writes impressions to the file `path` as JSON lines, which `records.from_sessions` reads; returns their number."""
-    count = 0
-    with write_file(path) as stream:
-        for count, record in enumerate(impressions, 1):
-            items = [{"docid": docid, "clicked": clicked} for docid, clicked in zip(record.docids, record.clicked, strict=True)]
-            line = {"session": f"s{count:06d}", "query": record.query, "items": items}
-            stream.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
-    return count

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_128
 
-from kernelsearch.clicks.records import normalise_query
+from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, InputError, KernelSearchError
-from kernelsearch.core.replacing import temporary_folder
-from kernelsearch.core.streams import shown_path
+from kernelsearch.core.replacing import final_path, temporary_folder
 
 FORMAT = 1
 
@@ -67,15 +66,15 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 
 def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "read") -> KernelSearchError:
     """Returns the error of the database `path` for SQLite's exception `problem`; `action` as in `report_errors`."""
-    name = shown_path(path)
+    name = final_path(path)
     code = (getattr(problem, "sqlite_errorcode", None) or 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return BusyError(f"{name}: locked by another process; try again later")
+        return BusyError("locked by another process; try again later", path=name)
     if code == sqlite3.SQLITE_FULL:
-        return DiskFull(f"{name}: cannot be {action} ({problem})")
+        return DiskFull(f"cannot be {action} ({problem})", path=name)
     if not isinstance(problem, sqlite3.OperationalError) or "no such table" in str(problem):
-        return ClickLogError(f"{name}: not a click database ({problem})")
-    return ClickLogError(f"{name}: cannot be {action} ({problem})")
+        return ClickLogError(f"not a click database ({problem})", path=name)
+    return ClickLogError(f"cannot be {action} ({problem})", path=name)
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -136,11 +135,13 @@ class ClickLog:
         self.path = Path(path)
         self._local = threading.local()
         if not self.path.is_file():
-            raise InputError(f"{self.path}: no such click database; make one with python -m kernelsearch.clicks import")
+            raise InputError("no such click database; make one with python -m kernelsearch.clicks import", path=self.path)
         self.identity = file_identity(self.path)
         settings = dict(self._rows("SELECT name, value FROM settings"))
         if settings.get("format") != FORMAT:
-            raise ClickLogError(f"{self.path}: click database of format {settings.get('format')}, this version reads {FORMAT}")
+            raise ClickLogError(
+                f"click database of format {settings.get('format')}, this version reads {FORMAT}", path=self.path
+            )
         self.eta = float(settings["eta"])
         self.generation = int(settings["generation"])  #: increases with every change, to detect stale derived data
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
@@ -153,7 +154,7 @@ class ClickLog:
                 # Checked after connecting: a connection keeps the file that it has opened.
                 if file_identity(self.path) != self.identity:
                     connection.close()
-                    raise ClickLogError(f"{self.path}: the click database has been replaced since it was opened")
+                    raise ClickLogError("the click database has been replaced since it was opened", path=self.path)
                 self._local.connection = connection
             rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
         return rows
@@ -191,6 +192,24 @@ class ClickLog:
         where = "AND clicks > 0" if clicked_only else ""
         with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
             yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
+
+    def records(self) -> Iterator[Record]:
+        """Yields the records that the log was made of: the lists, then the rows of tables, each in the order of import."""
+        with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
+            connection.execute("BEGIN")  # all of it in one state, whoever adds records meanwhile
+            docids = ["", *(docid for (docid,) in connection.execute("SELECT docid FROM documents ORDER BY id"))]
+            for text, *row in connection.execute(
+                "SELECT text, docs, positions, clicked FROM impressions AS i JOIN queries AS q ON q.id = i.query ORDER BY i.id"
+            ):
+                docs, positions, clicked = (column.tolist() for column in _unpacked(*row))
+                yield Impression(text, tuple(docids[doc] for doc in docs), tuple(positions), tuple(clicked))
+            yield from map(
+                Tally._make,
+                connection.execute(
+                    "SELECT text, docid, t.clicks, t.impressions, position FROM tallies AS t "
+                    "JOIN queries AS q ON q.id = t.query JOIN documents AS d ON d.id = doc ORDER BY t.id"
+                ),
+            )
 
     def clicked_queries(self) -> int:
         """The number of queries with at least one click."""

@@ -21,7 +21,6 @@ from kernelsearch.core import checksums
 from kernelsearch.core.errors import ArtefactError, InputError, short
 from kernelsearch.core.files import not_writable, write_folder
 from kernelsearch.core.reading import parse_json
-from kernelsearch.core.streams import shown_path
 
 #: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -94,8 +93,7 @@ def refuse_foreign(path: str | Path) -> None:
     unfinished_note = f".{checksums.NOTE}."
     if foreign := sorted(name for name in names - own if not name.startswith(unfinished_note)):
         raise InputError(
-            f"{shown_path(path)}: holds {short(foreign[0])}, which kernelsearch did not write and would remove; "
-            "name another folder"
+            f"holds {short(foreign[0])}, which kernelsearch did not write and would remove; name another folder", path=path
         )
 
 
@@ -137,7 +135,7 @@ def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays:
         validate(meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
         reason = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
-        raise ArtefactError(f"{path}: damaged ({reason[:200]}); build the {kind} again") from None
+        raise ArtefactError(f"damaged ({reason[:200]}); build the {kind} again", path=path) from None
 
 
 def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
@@ -155,9 +153,9 @@ def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArr
                 try:
                     arrays[name[:-4]] = _load_array(path / name, None)
                 except _UNREADABLE as problem:
-                    raise ArtefactError(f"{path / name}: damaged ({problem})") from None
+                    raise ArtefactError(f"damaged ({problem})", path=path / name) from None
             if (dtype := arrays[name[:-4]].dtype).kind not in "biufSU":
-                raise ArtefactError(f"{path / name}: damaged (an array of type {dtype}, which no artefact has)")
+                raise ArtefactError(f"damaged (an array of type {dtype}, which no artefact has)", path=path / name)
     return arrays
 
 
@@ -184,26 +182,28 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
         if (checksums.KEY in meta) != ("checksums" in meta) or set(meta.get("checksums", files)) != set(files):
             raise ValueError
     except FileNotFoundError:
-        raise ArtefactError(f"{path}: no {kind} here (meta.json is missing)") from None
+        raise ArtefactError(f"no {kind} here (meta.json is missing)", path=path) from None
     except OSError as problem:
-        raise ArtefactError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+        raise ArtefactError(f"cannot be read ({problem.strerror or problem})", path=path) from None
     except (InputError, ValueError, KeyError, TypeError):
-        raise ArtefactError(f"{path / 'meta.json'}: damaged, not a {kind}'s description") from None
+        raise ArtefactError(f"damaged, not a {kind}'s description", path=path / "meta.json") from None
     if stored_kind != kind:
-        raise ArtefactError(f"{path}: holds a {stored_kind}, a {kind} was expected")
+        raise ArtefactError(f"holds a {stored_kind}, a {kind} was expected", path=path)
     if stored_version != version:
-        raise ArtefactError(f"{path}: format {stored_version} of a {kind}, this version reads format {version}; build it again")
+        raise ArtefactError(
+            f"format {stored_version} of a {kind}, this version reads format {version}; build it again", path=path
+        )
     for name, size in files.items():
         if Path(name).name != name:
-            raise ArtefactError(f"{path / 'meta.json'}: damaged, {name[:100]!r} is not a file's name")
+            raise ArtefactError(f"damaged, {name[:100]!r} is not a file's name", path=path / "meta.json")
         try:
             actual = (path / name).stat().st_size
         except OSError:
-            raise ArtefactError(f"{path / name}: missing; build the {kind} again") from None
+            raise ArtefactError(f"missing; build the {kind} again", path=path / name) from None
         if actual != size:
-            raise ArtefactError(f"{path / name}: {actual} bytes where {size} were written; build the {kind} again")
+            raise ArtefactError(f"{actual} bytes where {size} were written; build the {kind} again", path=path / name)
     if fingerprint is not None and meta.get("fingerprint") != fingerprint:
-        raise ArtefactError(f"{path}: this {kind} was made for another index (or the index has changed); build it again")
+        raise ArtefactError(f"this {kind} was made for another index (or the index has changed); build it again", path=path)
     return meta
 
 
@@ -239,4 +239,4 @@ class BlockWriter:
         self._stream.close()
         expected = int(np.prod(self.shape, dtype=np.int64))
         if kind is None and self._written != expected:
-            raise ArtefactError(f"{self.path}: {self._written} elements written where {expected} were expected")
+            raise ArtefactError(f"{self._written} elements written where {expected} were expected", path=self.path)

@@ -106,9 +106,9 @@ def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, l
                 continue
             actual = file_checksum(file)
         except OSError as problem:
-            raise ArtefactError(f"{file}: cannot be read ({problem.strerror or problem})") from None
+            raise ArtefactError(f"cannot be read ({problem.strerror or problem})", path=file) from None
         if actual != checksum:
-            raise ArtefactError(f"{file}: damaged (its checksum is not the one that was written); {advice}")
+            raise ArtefactError(f"damaged (its checksum is not the one that was written); {advice}", path=file)
 
 
 def _note(description: str, state: dict[str, Any]) -> dict[str, Any]:

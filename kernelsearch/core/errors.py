@@ -1,57 +1,118 @@
 """The exceptions of kernelsearch. A message names the file or option, what was found and what to do about it.
 
-Code writes options as flags, `--klsa.fold-in`. The command line shows them so; elsewhere the exceptions write them as keywords,
-`klsa_fold_in`.
+An exception carries its parts: the option, the path, the line and the reason, in which other options and paths are values of
+their own. Who shows it writes options in the reader's form: `--klsa.fold-in` on the command line, `klsa_fold_in` in Python (as
+`str` does), `klsa.fold-in` in requests and config files.
 """
 
-import re
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
-
-#: A flag in a message, outside of quotes.
-_FLAG = re.compile(r"""(?<![\w`'"/-])--(no-)?([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*)""")
-#: Commands of the shell keep their flags.
-_COMMAND = re.compile(r"python -m |pip install |jq -|`")
-
-_keep_flags = False
+from pathlib import Path
 
 
-def show_flags(shown: bool = True) -> bool:
-    """Makes messages of exceptions name options as flags from now on, as the command line does; returns whether they did.
+@dataclass(frozen=True)
+class Flag:
+    """An option in a message: its `name`, the `owner` (a method) that it belongs to, and a `value` where one is meant.
 
-    With `shown` False they name them as keywords again.
+    >>> fold_in, rerank = Flag("fold-in", "klsa"), Flag("rerank", value="klsa")
+    >>> fold_in.on_command_line(), fold_in.in_python(), fold_in.in_request()
+    ('--klsa.fold-in', 'klsa_fold_in', 'klsa.fold-in')
+    >>> rerank.on_command_line(), rerank.in_python(), rerank.in_request()
+    ('--rerank klsa', "rerank='klsa'", 'rerank=klsa')
     """
-    global _keep_flags
-    before, _keep_flags = _keep_flags, shown
-    return before
+
+    name: str
+    owner: str = ""
+    value: object = None
+
+    def on_command_line(self) -> str:
+        """The flag of the command line; that of a switch is `--no-name` for False."""
+        prefix = f"--{self.owner}." if self.owner else "--"
+        if isinstance(self.value, bool):
+            return f"{prefix}{self.name}" if self.value else f"{prefix}no-{self.name}"
+        return f"{prefix}{self.name}" if self.value is None else f"{prefix}{self.name} {self.value}"
+
+    def in_python(self) -> str:
+        """The keyword of Python."""
+        key = "_".join(filter(None, (self.owner, self.name))).replace("-", "_").replace(".", "_")
+        return key if self.value is None else f"{key}={self.value!r}"
+
+    def in_request(self) -> str:
+        """The name in a request and in a config file."""
+        name = ".".join(filter(None, (self.owner, self.name)))
+        value = str(self.value).lower() if isinstance(self.value, bool) else self.value
+        return name if value is None else f"{name}={value}"
+
+    def __str__(self) -> str:
+        return self.in_python()
 
 
-def spell_options(message: str) -> str:
-    """The message as its reader knows options: as it is on the command line, else with keywords of Python for flags."""
-    return message if _keep_flags else as_keywords(message)
-
-
-def as_keywords(message: str) -> str:
-    """The message with keywords of Python for flags, up to the first command of the shell in it.
-
-    >>> as_keywords("--klsa.fold-in: needs --rerank klsa; --no-complete leaves topics out")
-    'klsa_fold_in: needs rerank klsa; complete=False leaves topics out'
-    """
-    command = _COMMAND.search(message)
-    end = command.start() if command else len(message)
-    return _FLAG.sub(_keyword, message[:end]) + message[end:]
-
-
-def _keyword(flag: re.Match[str]) -> str:
-    name = flag[2].replace(".", "_").replace("-", "_")
-    return f"{name}=False" if flag[1] else name
+def shown_path(path: str | Path) -> str:
+    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out."""
+    text = str(path).encode("utf-8", "backslashreplace").decode()
+    text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"
 
 
 class KernelSearchError(Exception):
-    """A problem that the user can fix. The command line prints the message on one line and exits with status 2."""
+    """A problem that the user can fix. The command line prints the message on one line and exits with status 2.
+
+    `reason` are texts, and between them the `Flag` of an option, a Path or another KernelSearchError. Before it the message
+    names the `option`, the `path` (a file, or the text that stands for it) and the `line`, where they are given.
+
+    >>> print(OptionError("0 is below 1; see ", Flag("lambda", "klsa"), option=Flag("z", "klsa")))
+    klsa_z: 0 is below 1; see klsa_lambda
+    """
+
+    def __init__(
+        self, *reason: object, option: Flag | None = None, path: str | Path | None = None, line: int | None = None
+    ) -> None:
+        super().__init__(*reason)
+        self.option, self.path, self.line = option, path, line
+
+    def message(self, flag: Callable[[Flag], str] = Flag.in_python, path: Callable[[str | Path], str] = shown_path) -> str:
+        """The message, with options written by `flag` and paths by `path`."""
+        before = [] if self.option is None else [flag(self.option)]
+        if self.path is not None:
+            before.append(path(self.path))
+        if self.line is not None:
+            before.append(f"line {self.line}")
+        return ": ".join([*before, self._reason(flag, path)])
+
+    def _reason(self, flag: Callable[[Flag], str], path: Callable[[str | Path], str]) -> str:
+        texts = []
+        for part in self.args:
+            match part:
+                case Flag():
+                    texts.append(flag(part))
+                case Path():
+                    texts.append(path(part))
+                case KernelSearchError():
+                    texts.append(part.message(flag, path))
+                case _:
+                    texts.append(str(part))
+        return "".join(texts)
 
     def __str__(self) -> str:
-        return spell_options(super().__str__())
+        return self.message()
+
+    def change_parts(self, path: Callable[[str | Path], str | Path], text: Callable[[str], str] = str) -> None:
+        """Replaces paths by `path` of them and texts of the reason by `text` of them, those of an error in the reason, too."""
+        parts: list[object] = []
+        for part in self.args:
+            if isinstance(part, KernelSearchError):
+                part.change_parts(path, text)
+            parts.append(path(part) if isinstance(part, Path) else text(part) if isinstance(part, str) else part)
+        self.args = tuple(parts)
+        if self.path is not None:
+            self.path = path(self.path)
+
+    def relocate(self, old: Path, new: str | Path) -> None:
+        """Names paths in the folder `old`, or itself, as in `new`: that is where the files belong in the end."""
+        self.change_parts(lambda path: Path(new) / Path(path).relative_to(old) if Path(path).is_relative_to(old) else path)
 
 
 class InputError(KernelSearchError):

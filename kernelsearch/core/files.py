@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernelsearch.core.errors import DiskFull, InputError, OptionError
-from kernelsearch.core.replacing import followed, replace_folder, sync_folder, temporary_folder
-from kernelsearch.core.streams import shown_path, wait_for_pipe
+from kernelsearch.core.errors import DiskFull, Flag, InputError, OptionError, shown_path
+from kernelsearch.core.replacing import final_path, followed, replace_folder, sync_folder, temporary_folder
+from kernelsearch.core.streams import wait_for_pipe
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -90,7 +90,7 @@ def _report(path: Path) -> Iterator[None]:
 def not_writable(path: str | Path, problem: OSError) -> InputError:
     """Returns the error of an output `path` that could not be written because of `problem`."""
     kind = DiskFull if problem.errno in (errno.ENOSPC, errno.EDQUOT) else InputError
-    return kind(f"{shown_path(path)}: cannot be written ({problem.strerror or problem})")
+    return kind(f"cannot be written ({problem.strerror or problem})", path=final_path(Path(path)))
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def _open_special(path: Path) -> int | None:
     if stat.S_ISFIFO(mode):
         return _open_pipe(path)
     if not stat.S_ISCHR(mode):
-        raise InputError(f"{shown_path(path)}: neither a file nor a pipe, cannot be written")
+        raise InputError("neither a file nor a pipe, cannot be written", path=path)
     return os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
 
@@ -145,21 +145,21 @@ def refuse_special(path: Path) -> None:
     """Raises InputError where `path` is no regular file, standard output included: a renamed file would take its place."""
     if is_special(path):
         kind = "a directory" if path.is_dir() else "not a file"
-        raise InputError(f"{shown_path(path)}: is {kind}, cannot write a file there")
+        raise InputError(f"is {kind}, cannot write a file there", path=path)
 
 
 def check_output(option: str, output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
     """Raises, before the work, InputError where `output` is a folder, and OptionError for one of the inputs.
 
-    That input would be lost; the message names `option`.
+    That input would be lost; the message names the option `option`.
     """
     if output is None:
         return
     if os.path.isdir(output):
-        raise InputError(f"{shown_path(output)}: is a directory, cannot write a file there")
+        raise InputError("is a directory, cannot write a file there", path=output)
     for path in inputs:
         if path is not None and os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
-            raise OptionError(f"{option}: {shown_path(output)} is an input of this command")
+            raise OptionError(f"{shown_path(output)} is an input of this command", option=Flag(option))
 
 
 def is_special(path: str | Path) -> bool:
@@ -204,13 +204,13 @@ def write_folder(
     outer: Path | None = None
     try:
         if path.name in ("", ".."):
-            raise InputError(f"{shown_path(path)}: cannot be written, name a folder below it")
+            raise InputError("cannot be written, name a folder below it", path=path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(path) as outer:
             if path.exists() and not path.is_dir():
-                raise InputError(f"{shown_path(path)}: is a file, a folder was expected")
+                raise InputError("is a file, a folder was expected", path=path)
             if path.exists() and not replace:
-                raise InputError(f"{shown_path(path)}: exists already")
+                raise InputError("exists already", path=path)
             temporary = outer / path.name
             temporary.mkdir()
             yield temporary
@@ -225,7 +225,7 @@ def write_folder(
             raise not_writable(path, problem) from None
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise not_writable(name, problem) from None
-        raise InputError(f"{shown_path(name)}: cannot be read ({problem.strerror or problem})") from None
+        raise InputError(f"cannot be read ({problem.strerror or problem})", path=name) from None
 
 
 def copy_tree(source: Path, target: Path) -> None:

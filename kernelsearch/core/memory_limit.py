@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 
 #: Memory of Python, numpy, Lucene and FAISS before any data is loaded, in bytes.
 BASE = 400 << 20
@@ -31,10 +31,12 @@ class MemoryLimit:
             return None
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([MGT])i?B?", text.strip(), flags=re.IGNORECASE)
         if not match:
-            raise OptionError(f"--memory-limit: {text!r} is not a size such as 800M or 4G")
+            raise OptionError(f"{text!r} is not a size such as 800M or 4G", option=Flag("memory-limit"))
         size = int(float(match[1]) * (1 << UNITS[match[2].upper()]))
         if size < SMALLEST:
-            raise OptionError(f"--memory-limit: {text} is below {SMALLEST >> 20}M, which is needed without any data")
+            raise OptionError(
+                f"{text} is below {SMALLEST >> 20}M, which is needed without any data", option=Flag("memory-limit")
+            )
         return cls(size)
 
     @property

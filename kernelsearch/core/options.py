@@ -11,7 +11,7 @@ A group of parameters is a `Settings` class whose fields are declared with `opti
 250.0
 >>> Smoothing.of({"mu": -1})
 Traceback (most recent call last):
-kernelsearch.core.errors.OptionError: --mine.mu: -1.0 is below 0
+kernelsearch.core.errors.OptionError: mine_mu: -1.0 is below 0
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from kernelsearch.core.errors import OptionError, nearest, quote
+from kernelsearch.core.errors import Flag, OptionError, nearest, quote
 
 #: The largest whole number of an option: what Java's and numpy's 32-bit integers hold.
 LARGEST = 2**31 - 1
 #: The largest number of an option that isn't `unbounded`: 32-bit floats hold it, and 64-bit floats its powers up to 10.
 LARGEST_FLOAT = 1e30
+#: What a text may name; "" where it names nothing.
+NAMED = ("", "file", "clicks", "vectors")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Option:
     `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the
     value is a tuple, comma-separated on the command line, and with `words` also several words after the flag. With `repeat` the
     flag may be repeated: a single value stays as it is, several are a tuple. A number must be finite unless it is `unbounded`.
+
+    `names` says what a text names: a "file" (or folder), the index's click log ("clicks", a file as well), or "vectors" of the
+    index. `requests` says whether requests to a service may set the option: True, False, or the values that they may give
+    (besides the index's names of vectors). By default they may set all but files and texts without choices. `request_high` is
+    the largest value in a request; None: `high`, and at most 1000, or a million for a float.
     """
 
     name: str
@@ -53,33 +60,48 @@ class Option:
     repeat: bool = False
     words: bool = False
     unbounded: bool = False
+    names: str = ""
+    requests: bool | tuple[Any, ...] | None = None
+    request_high: float | None = None
 
     #: The name in Python and in config files: `save-queries` is `save_queries`.
     key: str = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.name.replace("-", "_").replace(".", "_"))
+        if self.names not in NAMED:
+            raise ValueError(f"option {self.name}: names={self.names!r} is not one of {', '.join(map(repr, NAMED))}")
+        if self.requests is None:
+            settable = self.names == "vectors" or self.kind in (int, float, bool) or self.choices is not None
+            object.__setattr__(self, "requests", settable and not self.is_file)
+        if self.is_file and self.requests:
+            raise ValueError(f"option {self.name}: requests cannot set an option that names a file")
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the option names a file or folder."""
+        return self.names in ("file", "clicks")
 
     def parse(self, value: object, owner: str = "") -> Any:
         """Returns the checked value of the option, from a string of the command line or from Python.
 
         `owner` is the method that the option belongs to, for messages. Raises OptionError.
         """
-        label = f"--{owner}.{self.name}" if owner else f"--{self.name}"
+        option = Flag(self.name, owner)
         if self.default is None and (value is None or (value == "auto" and self.kind in (int, float))):
             return None
         if self.many:
             values = value if isinstance(value, list | tuple) else [value]
             items = [word for item in values for word in _split(item)]
-            return tuple(self._parse_single(item, label) for item in items if item != "")
+            return tuple(self._parse_single(item, option) for item in items if item != "")
         if self.repeat and isinstance(value, list | tuple):
             if not value:
-                raise OptionError(f"{label}: an empty list")
-            parsed = tuple(self._parse_single(item, label) for item in value)
+                raise OptionError("an empty list", option=option)
+            parsed = tuple(self._parse_single(item, option) for item in value)
             return parsed[0] if len(parsed) == 1 else parsed
-        return self._parse_single(value, label)
+        return self._parse_single(value, option)
 
-    def _parse_single(self, value: Any, label: str) -> Any:
+    def _parse_single(self, value: Any, option: Flag) -> Any:
         try:
             if value is None:
                 raise TypeError
@@ -94,24 +116,24 @@ class Option:
             else:
                 parsed = self.kind(value)
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise OptionError(f"{label}: {quote(value)} is not {_describe(self.kind)}") from None
+            raise OptionError(f"{quote(value)} is not {_describe(self.kind)}", option=option) from None
         if parsed == "" and self.default is None:
             # `--output "$UNSET"` must not mean the default place.
-            raise OptionError(f"{label}: an empty text")
+            raise OptionError("an empty text", option=option)
         if self.choices is not None and parsed not in self.choices:
-            raise OptionError(f"{label}: {quote(parsed)} is not one of {', '.join(map(str, self.choices))}")
+            raise OptionError(f"{quote(parsed)} is not one of {', '.join(map(str, self.choices))}", option=option)
         if self.kind is float and math.isnan(parsed):
-            raise OptionError(f"{label}: not a number")
+            raise OptionError("not a number", option=option)
         if self.kind is float and math.isinf(parsed) and not self.unbounded:
-            raise OptionError(f"{label}: {parsed} is not a finite number")
+            raise OptionError(f"{parsed} is not a finite number", option=option)
         if self.kind is int and abs(parsed) > LARGEST:
-            raise OptionError(f"{label}: {quote(parsed)} is beyond {LARGEST}")
+            raise OptionError(f"{quote(parsed)} is beyond {LARGEST}", option=option)
         if self.kind is float and abs(parsed) > LARGEST_FLOAT and not self.unbounded:
-            raise OptionError(f"{label}: {parsed} is beyond {LARGEST_FLOAT:g}")
+            raise OptionError(f"{parsed} is beyond {LARGEST_FLOAT:g}", option=option)
         if self.low is not None and parsed < self.low:
-            raise OptionError(f"{label}: {parsed} is below {self.low:g}")
+            raise OptionError(f"{parsed} is below {self.low:g}", option=option)
         if self.high is not None and parsed > self.high:
-            raise OptionError(f"{label}: {parsed} is above {self.high:g}")
+            raise OptionError(f"{parsed} is above {self.high:g}", option=option)
         return parsed
 
 
@@ -135,6 +157,9 @@ def option(
     words: bool = False,
     unbounded: bool = False,
     name: str | None = None,
+    names: str = "",
+    requests: bool | tuple[Any, ...] | None = None,
+    request_high: float | None = None,
 ) -> Any:
     """Returns a field of a `Settings` class, whose name and type complete the declaration.
 
@@ -142,13 +167,14 @@ def option(
     it isn't the field's with hyphens.
     """
     bounds = {"choices": choices, "low": low, "high": high, "unbounded": unbounded}
-    declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds}
+    service = {"names": names, "requests": requests, "request_high": request_high}
+    declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds, **service}
     return dataclasses.field(default=default, metadata=declaration)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base class of typed settings. Values are checked when an object is made; messages name `--OWNER.option`.
+    """Base class of typed settings. Values are checked when an object is made; messages name OWNER and option.
 
     Dictionaries and the command line use the options' own names (`lambda`, `save_queries`); the field of an option whose name
     is a Python keyword ends in an underscore (`lambda_`).
@@ -183,9 +209,9 @@ class Settings:
         known = {declared.key: field for field, declared in cls._declared.items()}
         for name in values:
             if name.replace("-", "_") not in known:
-                label = f"{cls.owner}: " if cls.owner else ""
+                owner = f"{cls.owner}: " if cls.owner else ""
                 listed = ", ".join(sorted(known)) or "none"
-                raise OptionError(f"{label}unknown option {quote(name)}; known: {listed}{nearest(name, known)}")
+                raise OptionError(f"{owner}unknown option {quote(name)}; known: {listed}{nearest(name, known)}")
         return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
 
     @classmethod

@@ -26,8 +26,8 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from kernelsearch.core.errors import EncodingError, InputError, KernelSearchError, quote, short
-from kernelsearch.core.streams import CheckedStream, ContinuedStream, TranscodedStream, limits, open_raw, shown_path
+from kernelsearch.core.errors import EncodingError, Flag, InputError, KernelSearchError, quote, short, shown_path
+from kernelsearch.core.streams import CheckedStream, ContinuedStream, TranscodedStream, limits, open_raw
 
 #: Nested arrays and objects in JSON and TOML. Python's parsers recurse, and so do most readers behind them.
 MAX_DEPTH = 100
@@ -63,12 +63,10 @@ def open_file(path: str | Path) -> IO[bytes]:
     raw, _ = open_raw(path)
     if not isinstance(raw, io.FileIO):
         raw.close()
-        raise InputError(
-            f"{shown_path(path)}: a pipe, and this format is not read from its beginning to its end; save it as a file"
-        )
+        raise InputError("a pipe, and this format is not read from its beginning to its end; save it as a file", path=path)
     if limits.total is not None and os.fstat(raw.fileno()).st_size > limits.total:
         raw.close()
-        raise InputError(f"{shown_path(path)}: larger than {limits.total} bytes (--max-input)")
+        raise InputError(f"larger than {limits.total} bytes (", Flag("max-input"), ")", path=path)
     return io.BufferedReader(CheckedStream(path, raw, limited=False), 1 << 17)
 
 
@@ -82,7 +80,7 @@ def report_damage(path: str | Path, kind: str, *errors: type[Exception]) -> Iter
     except errors as problem:
         lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
         reason = short(lines[-1]) if lines else type(problem).__name__
-        raise InputError(f"{shown_path(path)}: damaged, not a valid {kind} ({reason})") from None
+        raise InputError(f"damaged, not a valid {kind} ({reason})", path=path) from None
 
 
 #: Pipes of which `first_bytes` has looked at the beginning, by path; the next `open_bytes` takes them.
@@ -105,7 +103,7 @@ def read_bytes(path: str | Path, most: int) -> bytes:
     with open_bytes(path) as stream:
         content = stream.read(most + 1)
     if len(content) > most:
-        raise InputError(f"{shown_path(path)}: more than {most} bytes, which is too large for a file of this kind")
+        raise InputError(f"more than {most} bytes, which is too large for a file of this kind", path=path)
     return content
 
 
@@ -155,7 +153,7 @@ def _decode_line(raw: bytes, number: int, path: str | Path, encoding: str) -> st
         where = byte = ""
         if isinstance(problem, UnicodeDecodeError):
             where, byte = f", column {problem.start + 1}", f" (byte 0x{problem.object[problem.start]:02x})"
-        raise EncodingError(f"{shown_path(path)}: line {number}{where}: not valid {encoding.upper()}{byte}") from None
+        raise EncodingError(f"line {number}{where}: not valid {encoding.upper()}{byte}", path=path) from None
 
 
 def byte_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -180,12 +178,10 @@ def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple
         number += 1
         if len(raw) > limits.line:
             raise InputError(
-                f"{shown_path(path)}: line {number}: longer than {limits.line} bytes; --max-line allows longer lines"
+                f"longer than {limits.line} bytes; ", Flag("max-line"), " allows longer lines", path=path, line=number
             )
         if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
-            raise InputError(
-                f"{shown_path(path)}: its lines end with carriage returns alone; tr '\\r' '\\n' < FILE > NEW converts it"
-            )
+            raise InputError("its lines end with carriage returns alone; tr '\\r' '\\n' < FILE > NEW converts it", path=path)
         yield number, raw
 
 
@@ -248,7 +244,7 @@ def json_lines(
         place = f"{file}: line {number}"
         record = parse_json(line, place, finite=finite)
         if not isinstance(record, dict):
-            raise InputError(f"{place}: a JSON object was expected")
+            raise InputError("a JSON object was expected", path=place)
         yield number, record
 
 
@@ -264,18 +260,18 @@ def parse_json(text: str | bytes, place: str, *, stored: bool = False, finite: b
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(text):
-            raise InputError(f"{place}: JSON nested deeper than {MAX_DEPTH}")
+            raise InputError(f"JSON nested deeper than {MAX_DEPTH}", path=place)
         value = json.loads(text) if stored else (_FINITE if finite else _STRICT).decode(text)
         if "\\" in text and "\\u" in text:  # one character is found several times as quickly as two
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as problem:
         raise InputError(f"{place}, column {problem.pos + 1}: not valid JSON ({problem.msg})") from None
     except UnicodeEncodeError:
-        raise InputError(f"{place}: not valid JSON (half of a surrogate pair)") from None
+        raise InputError("not valid JSON (half of a surrogate pair)", path=place) from None
     except UnicodeDecodeError as problem:
-        raise InputError(f"{place}: not valid UTF-8 (byte {problem.start + 1})") from None
+        raise InputError(f"not valid UTF-8 (byte {problem.start + 1})", path=place) from None
     except (ValueError, RecursionError) as problem:  # an integer with too many digits
-        raise InputError(f"{place}: not valid JSON ({problem})") from None
+        raise InputError(f"not valid JSON ({problem})", path=place) from None
     return value
 
 
@@ -335,13 +331,13 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             raise RecursionError
         table = tomllib.loads(text)
     except UnicodeDecodeError as problem:
-        raise InputError(f"{shown_path(path)}: not a TOML file (byte {problem.start + 1} is not valid UTF-8)") from None
+        raise InputError(f"not a TOML file (byte {problem.start + 1} is not valid UTF-8)", path=path) from None
     except RecursionError:
-        raise InputError(f"{shown_path(path)}: not a TOML file (nested deeper than {MAX_DEPTH})") from None
+        raise InputError(f"not a TOML file (nested deeper than {MAX_DEPTH})", path=path) from None
     except ValueError as problem:  # also an integer with too many digits
-        raise InputError(f"{shown_path(path)}: not a TOML file ({problem})") from None
+        raise InputError(f"not a TOML file ({problem})", path=path) from None
     if _levels(table) > MAX_DEPTH:
-        raise InputError(f"{shown_path(path)}: not a TOML file (nested deeper than {MAX_DEPTH})")
+        raise InputError(f"not a TOML file (nested deeper than {MAX_DEPTH})", path=path)
     return table
 
 
@@ -408,9 +404,12 @@ def _check_encoding(encoding: str) -> None:
         plain = "".join(map(chr, range(32, 127))) + "\n"
         fits = plain.encode(encoding) == plain.encode("ascii") and b"{}\n".decode(encoding) == "{}\n"
     except (LookupError, UnicodeError, ValueError, TypeError):
-        raise InputError(f"--encoding: {quote(encoding)} is not an encoding that Python knows") from None
+        raise InputError(f"{quote(encoding)} is not an encoding that Python knows", option=Flag("encoding")) from None
     if not fits:
         raise InputError(
-            f"--encoding: {quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv "
-            "(UTF-16 with a byte-order mark needs no --encoding)"
+            f"{quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv "
+            "(UTF-16 with a byte-order mark needs no ",
+            Flag("encoding"),
+            ")",
+            option=Flag("encoding"),
         )

@@ -158,7 +158,7 @@ def lock_folder(folder: Path, seconds: float) -> Iterator[None]:
     deadline = time.monotonic() + seconds
     while (descriptor := _lock_made(folder)) is None:
         if time.monotonic() > deadline:
-            raise BusyError(f"{folder}: locked by another process; try again later")
+            raise BusyError("locked by another process; try again later", path=folder)
         time.sleep(LOCK_INTERVAL)
     try:
         yield
@@ -171,7 +171,7 @@ def _lock_made(folder: Path) -> int | None:
         folder.mkdir(parents=True, exist_ok=True)
         return _lock(folder)
     except OSError as problem:
-        raise InputError(f"{folder}: cannot be locked ({problem.strerror or problem})") from None
+        raise InputError(f"cannot be locked ({problem.strerror or problem})", path=folder) from None
 
 
 def _lock(path: Path, flags: int = os.O_RDONLY, *, surely: bool = False) -> int | None:

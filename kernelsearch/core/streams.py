@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.replacing import final_path
+from kernelsearch.core.errors import Flag, InputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -51,7 +50,7 @@ def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:
     try:
         return _open_once(path)
     except FileNotFoundError:
-        raise InputError(f"{shown_path(path)}: no such file") from None
+        raise InputError("no such file", path=path) from None
     except (OSError, ValueError) as problem:
         raise _unreadable(path, problem) from None
 
@@ -62,7 +61,7 @@ def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
         os.close(descriptor)
-        raise InputError(f"{shown_path(path)}: is a directory, a file was expected")
+        raise InputError("is a directory, a file was expected", path=path)
     stream = io.FileIO(descriptor, "rb")
     try:
         if stat.S_ISREG(mode):
@@ -104,7 +103,9 @@ def wait_for_pipe(path: str | Path, attempt: Callable[[], Result | None], missin
     end = time.monotonic() + limits.wait
     while (result := attempt()) is None:
         if time.monotonic() > end:
-            raise InputError(f"{shown_path(path)}: a named pipe that {missing} in {limits.wait:g} s; --pipe-wait waits longer")
+            raise InputError(
+                f"a named pipe that {missing} in {limits.wait:g} s; ", Flag("pipe-wait"), " waits longer", path=path
+            )
         time.sleep(INTERVAL)
     return result
 
@@ -177,17 +178,19 @@ class CheckedStream(io.RawIOBase):
         except OSError as problem:
             if self._compressed is None or problem.errno not in (None, errno.EINVAL):
                 raise _unreadable(self._path, problem) from None
-            raise InputError(f"{shown_path(self._path)}: damaged gzip file ({problem})") from None
+            raise InputError(f"damaged gzip file ({problem})", path=self._path) from None
         except (EOFError, zlib.error) as problem:
-            raise InputError(f"{shown_path(self._path)}: damaged gzip file ({problem})") from None
+            raise InputError(f"damaged gzip file ({problem})", path=self._path) from None
         self._size += count
         if limits.total is not None:
             if self._limited and self._size > limits.total:
-                raise InputError(f"{shown_path(self._path)}: larger than {limits.total} bytes (--max-input)")
+                raise InputError(f"larger than {limits.total} bytes (", Flag("max-input"), ")", path=self._path)
         elif self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
             raise InputError(
-                f"{shown_path(self._path)}: a gzip file that expands more than {MAX_EXPANSION} times; "
-                "--max-input sets the size that is allowed"
+                f"a gzip file that expands more than {MAX_EXPANSION} times; ",
+                Flag("max-input"),
+                " sets the size that is allowed",
+                path=self._path,
             )
         return int(count)
 
@@ -219,7 +222,7 @@ class TranscodedStream(io.RawIOBase):
             try:
                 self._pending = self._decoder.decode(raw, final=not raw).encode()
             except UnicodeError:
-                raise InputError(f"{shown_path(self._path)}: damaged UTF-16 text, or not text") from None
+                raise InputError("damaged UTF-16 text, or not text", path=self._path) from None
             if not raw:
                 break
         space = memoryview(buffer)
@@ -235,14 +238,4 @@ class TranscodedStream(io.RawIOBase):
 
 def _unreadable(path: str | Path, problem: Exception) -> InputError:
     reason = getattr(problem, "strerror", None) or problem
-    return InputError(f"{shown_path(path)}: cannot be read ({reason})")
-
-
-def shown_path(path: str | Path) -> str:
-    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out.
-
-    A temporary folder in it is left out, too.
-    """
-    text = str(final_path(path) if isinstance(path, Path) else path).encode("utf-8", "backslashreplace").decode()
-    text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-    return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"
+    return InputError(f"cannot be read ({reason})", path=path)

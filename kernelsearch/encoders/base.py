@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError, quote
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote
 from kernelsearch.core.rows import MAX_DIMS
 
 
@@ -83,7 +83,9 @@ def open_encoder(source: str) -> Encoder:
 
         return PyseriniEncoder(name)
     if not source:
-        raise OptionError("--encoder: no name; a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME")
+        raise OptionError(
+            "no name; a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME", option=Flag("encoder")
+        )
     from kernelsearch.encoders.onnx import OnnxEncoder
 
     return OnnxEncoder(source)

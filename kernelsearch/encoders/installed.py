@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.encoders.base import Encoder
 
 
@@ -22,7 +22,7 @@ class SentenceTransformersEncoder(Encoder):
         try:
             self._model = library.SentenceTransformer(name, device="cpu")
         except (OSError, ValueError) as problem:
-            raise InputError(f"--encoder: {self.source}: can't be opened ({_line(problem)})") from None
+            raise InputError(f"can't be opened ({_line(problem)})", option=Flag("encoder"), path=self.source) from None
 
     def declaration(self) -> dict[str, Any]:
         """The library and the model's name."""
@@ -51,7 +51,7 @@ class PyseriniEncoder(Encoder):
             self._documents = _match(library.document_encoder_class_map, name)(name, **options)
             self._queries = _match(library.query_encoder_class_map, name)(name, **options)
         except (OSError, ValueError, TypeError) as problem:
-            raise InputError(f"--encoder: {self.source}: can't be opened ({_line(problem)})") from None
+            raise InputError(f"can't be opened ({_line(problem)})", option=Flag("encoder"), path=self.source) from None
 
     def declaration(self) -> dict[str, Any]:
         """The library and the model's name."""
@@ -74,7 +74,9 @@ def _imported(module: str, source: str) -> Any:
         return import_module(module)
     except ImportError as problem:
         missing = problem.name or module
-        raise OptionError(f"--encoder: {source}: needs {module.partition('.')[0]}, and {missing} is not installed") from None
+        raise OptionError(
+            f"needs {module.partition('.')[0]}, and {missing} is not installed", option=Flag("encoder"), path=source
+        ) from None
 
 
 def _line(problem: Exception) -> str:

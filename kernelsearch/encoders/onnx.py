@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import read_toml
 from kernelsearch.core.rows import MAX_DIMS, unit_rows
@@ -65,12 +66,12 @@ class OnnxEncoder(Encoder):
         self.folder = Path(folder)
         self.source = str(self.folder.absolute())
         if not self.folder.is_dir():
-            raise InputError(f"--encoder: {self.folder}: no such folder")
+            raise InputError("no such folder", option=Flag("encoder"), path=self.folder)
         models = [self.folder / name for name in MODELS if (self.folder / name).is_file()]
         if not models:
-            raise InputError(f"--encoder: {self.folder}: no {' or '.join(MODELS)} in it")
+            raise InputError(f"no {' or '.join(MODELS)} in it", option=Flag("encoder"), path=self.folder)
         if not (self.folder / "tokenizer.json").is_file():
-            raise InputError(f"--encoder: {self.folder}: no tokenizer.json in it")
+            raise InputError("no tokenizer.json in it", option=Flag("encoder"), path=self.folder)
         self.model = models[0]
         self.settings = read_declaration(self.folder / DECLARATION)
         self.batch = self.settings.batch
@@ -78,35 +79,37 @@ class OnnxEncoder(Encoder):
             import onnxruntime  # noqa: F401  `_open` uses it
             import tokenizers
         except ImportError as problem:
-            raise OptionError(f"--encoder: {problem.name} is not installed; pip install 'kernelsearch[encode]'") from None
+            raise OptionError(f"{problem.name} is not installed; {install_command('encode')}", option=Flag("encoder")) from None
         # Both libraries raise exceptions of their own making, most of them plain Exception.
         try:
             self._session, self._one_thread = self._open(), False
         except Exception as problem:
-            raise InputError(f"{self.model}: not an ONNX model that onnxruntime runs ({_line(problem)})") from None
+            raise InputError(f"not an ONNX model that onnxruntime runs ({_line(problem)})", path=self.model) from None
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         except Exception as problem:
-            raise InputError(f"{self.folder / 'tokenizer.json'}: not a tokenizer ({_line(problem)})") from None
+            raise InputError(f"not a tokenizer ({_line(problem)})", path=self.folder / "tokenizer.json") from None
         pad = self._tokenizer.padding or {}
         token = pad.get("pad_token", "[PAD]")
         number = self._tokenizer.token_to_id(token)
         self._tokenizer.enable_padding(pad_id=pad.get("pad_id", number or 0), pad_token=token)
         own = self._tokenizer.num_special_tokens_to_add(False)
         if self.settings.max_length <= own:
-            raise InputError(f"{self.folder / DECLARATION}: max-length: above {own} is needed, the tokens that every text has")
+            raise InputError(
+                f"max-length: above {own} is needed, the tokens that every text has", path=self.folder / DECLARATION
+            )
         self._tokenizer.enable_truncation(self.settings.max_length)
         self._inputs = [entry.name for entry in self._session.get_inputs()]
         unknown = [name for name in self._inputs if name not in ("input_ids", "attention_mask", "token_type_ids")]
         if unknown:
-            raise InputError(f"{self.model}: has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask")
+            raise InputError(f"has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask", path=self.model)
         outputs = {entry.name: entry.shape for entry in self._session.get_outputs()}
         self._output = self.settings.output or next(iter(outputs))
         if self._output not in outputs:
-            raise InputError(f"{self.folder / DECLARATION}: output {self._output!r} is not one of {', '.join(outputs)}")
+            raise InputError(f"output {self._output!r} is not one of {', '.join(outputs)}", path=self.folder / DECLARATION)
         dims = outputs[self._output][-1] if outputs[self._output] else None
         if isinstance(dims, int) and not 1 <= dims <= MAX_DIMS:
-            raise InputError(f"{self.model}: makes vectors of {dims} dimensions; between 1 and {MAX_DIMS} were expected")
+            raise InputError(f"makes vectors of {dims} dimensions; between 1 and {MAX_DIMS} were expected", path=self.model)
 
     def declaration(self) -> dict[str, Any]:
         """The settings, and the checksums of model and tokenizer."""
@@ -168,7 +171,7 @@ class OnnxEncoder(Encoder):
             made = self._session.run([self._output], {name: tensors[name][texts, :tokens] for name in self._inputs})[0]
             hidden = np.asarray(made, dtype=np.float32)
         except Exception as problem:  # onnxruntime's exceptions have no base class of their own
-            raise InputError(f"{self.model}: failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})") from None
+            raise InputError(f"failed on {len(mask)} texts of {tokens} tokens ({_line(problem)})", path=self.model) from None
         return self._pooled(hidden, mask[:, :tokens])
 
     def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -176,8 +179,9 @@ class OnnxEncoder(Encoder):
         expected = mask.shape[:1] if pooling == "none" else mask.shape
         if hidden.shape[:-1] != expected:
             raise InputError(
-                f"{self.model}: output {self._output!r} has shape {hidden.shape} for {mask.shape[0]} texts of {mask.shape[1]} "
-                f"tokens, which pooling {pooling!r} can't take; {self.folder / DECLARATION} names another output or pooling"
+                f"output {self._output!r} has shape {hidden.shape} for {mask.shape[0]} texts of {mask.shape[1]} tokens, which "
+                f"pooling {pooling!r} can't take; {self.folder / DECLARATION} names another output or pooling",
+                path=self.model,
             )
         if pooling == "mean":
             counts = np.maximum(mask.sum(axis=1), 1).astype(np.float32)
@@ -195,7 +199,7 @@ def read_declaration(path: Path) -> OnnxSettings:
     try:
         return OnnxSettings.of(table)
     except OptionError as problem:
-        raise InputError(f"{path}: {str(problem).removeprefix('--encoder.').removeprefix('encoder_')}") from None
+        raise InputError(problem.message(lambda option: option.name), path=path) from None
 
 
 def _sha256(path: Path) -> str:

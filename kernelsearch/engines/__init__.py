@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.options import Settings, option
 from kernelsearch.engines.processes import ProcessEngine
@@ -35,10 +35,10 @@ def make_engine(settings: EngineSettings, processes: int = 1) -> Engine:
     if settings.engine == "local":
         for name in ("scheduler", "workers"):
             if getattr(settings, name) is not None:
-                raise OptionError(f"--{name}: has no effect without --engine dask")
+                raise OptionError("has no effect without ", Flag("engine", value="dask"), option=Flag(name))
         return ProcessEngine(processes) if processes > 1 else LocalEngine()
     from kernelsearch.engines.dask import DaskEngine
 
     if settings.scheduler is not None and settings.workers is not None:
-        raise OptionError("--workers: a cluster that runs already (--scheduler) has its own")
+        raise OptionError("a cluster that runs already (", Flag("scheduler"), ") has its own", option=Flag("workers"))
     return DaskEngine(settings.scheduler, settings.workers)

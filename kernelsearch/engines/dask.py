@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.core.execution import Engine, Held, Item, Result, Shared, halves
+from kernelsearch.core.installed import install_command
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
 ANSWER, FIRST_WORKER = 10.0, 60.0
@@ -38,7 +39,9 @@ class DaskEngine(Engine):
             import dask
             import distributed
         except ImportError:
-            raise OptionError("--engine dask: needs Dask; install it with: pip install 'kernelsearch[dask]'") from None
+            raise OptionError(
+                f"needs Dask; install it with: {install_command('dask')}", option=Flag("engine", value="dask")
+            ) from None
         _silence_loggers()
         # Matrices for all workers are sent with a task, and Dask would warn about each.
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
@@ -63,7 +66,9 @@ class DaskEngine(Engine):
         except (OSError, TimeoutError, ValueError) as problem:
             if self._cluster is not None:
                 self._cluster.close()
-            raise InputError(f"--scheduler: {scheduler}: no Dask scheduler answers there ({_reason(problem)})") from None
+            raise InputError(
+                f"{scheduler}: no Dask scheduler answers there ({_reason(problem)})", option=Flag("scheduler")
+            ) from None
         self._wait_for_a_worker(scheduler)
         logger.info("dask: %d workers, dashboard at %s", len(self.workers()), self.client.dashboard_link)
 
@@ -73,7 +78,7 @@ class DaskEngine(Engine):
         except TimeoutError:
             self.close()
             raise InputError(
-                f"--scheduler: {scheduler or 'local cluster'}: no worker has connected in {FIRST_WORKER:.0f} s"
+                f"{scheduler or 'local cluster'}: no worker has connected in {FIRST_WORKER:.0f} s", option=Flag("scheduler")
             ) from None
 
     def workers(self) -> dict[str, Any]:
@@ -144,7 +149,9 @@ class DaskEngine(Engine):
         except KernelSearchError:
             raise
         except self._distributed.KilledWorker:
-            raise InputError(f"--engine dask: task {label}: {DEATHS + 1} workers died during it (out of memory?)") from None
+            raise InputError(
+                f"task {label}: {DEATHS + 1} workers died during it (out of memory?)", option=Flag("engine", value="dask")
+            ) from None
 
 
 class _HeldByWorkers(Held):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
 from kernelsearch.evaluation import trec_measures
 from kernelsearch.trec.qrels import MAX_GRADE
 
@@ -26,12 +26,13 @@ Qrels = Mapping[str, Mapping[str, int]]
 #: {qid: [(docid, score), ...]}
 Run = Mapping[str, Sequence[tuple[str, float]]]
 Measure: TypeAlias = trec_measures.Measure
+MEASURES = Flag("measures")
 
 
-def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measure]:
+def parse_measures(names: Iterable[str], option: Flag = MEASURES) -> list[Measure]:
     """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
 
-    `flag` is what messages call the option. Raises OptionError for a name that neither knows, and for a measure that can't be
+    `option` is the one that messages name. Raises OptionError for a name that neither knows, and for a measure that can't be
     computed here.
     """
     import ir_measures
@@ -46,30 +47,30 @@ def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measu
             try:
                 parsed = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError, AssertionError):
-                raise OptionError(f"{flag}: {quote(name)} is not a measure that ir_measures knows") from None
+                raise OptionError(f"{quote(name)} is not a measure that ir_measures knows", option=option) from None
         for measure in parsed:
-            _check_parameters(measure, name, flag)
+            _check_parameters(measure, name, option)
             if not pipeline.supports(measure):
                 raise OptionError(
-                    f"{flag}: {quote(name)} can't be computed with these parameters, or needs a package that is missing"
+                    f"{quote(name)} can't be computed with these parameters, or needs a package that is missing", option=option
                 )
         measures += [measure for measure in parsed if measure not in measures]
     if not measures:
-        raise OptionError(f"{flag}: no measure is given")
+        raise OptionError("no measure is given", option=option)
     return measures
 
 
-def _check_parameters(measure: Measure, name: str, flag: str) -> None:
+def _check_parameters(measure: Measure, name: str, option: Flag) -> None:
     """Raises OptionError for parameters that the libraries don't check: trec_eval's code aborts the process for P@0."""
     try:
         measure.validate_params()
     except AssertionError as problem:
-        raise OptionError(f"{flag}: {quote(name)}: {short(str(problem).partition('<object')[0])}") from None
+        raise OptionError(f"{quote(name)}: {short(str(problem).partition('<object')[0])}", option=option) from None
     bounds = {"cutoff": (1, 2**31 - 1), "rel": (1, MAX_GRADE)}
     for parameter, value in measure.params.items():
         low, high = bounds.get(parameter, (-math.inf, math.inf))
         if isinstance(value, int | float) and not low <= value <= high:
-            raise OptionError(f"{flag}: {quote(name)}: {parameter} must be between {low} and {high}")
+            raise OptionError(f"{quote(name)}: {parameter} must be between {low} and {high}", option=option)
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _through_ir_measures(
             computed[str(metric.measure)][metric.query_id] = float(metric.value)
     except (ArithmeticError, ValueError, TypeError, AssertionError, subprocess.CalledProcessError) as problem:
         names = ", ".join(map(str, measures))
-        raise OptionError(f"--measures: {quote(names)} can't be computed ({short(str(problem))})") from None
+        raise OptionError(f"{quote(names)} can't be computed ({short(str(problem))})", option=Flag("measures")) from None
     for measure in measures:
         if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
             for qid in set(judged) - set(ranks):

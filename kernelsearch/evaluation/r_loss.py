@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernelsearch.core.errors import OptionError, quote
+from kernelsearch.core.errors import Flag, OptionError, quote
 from kernelsearch.evaluation.measures import Evaluation, Qrels, Run, parse_measures
 from kernelsearch.evaluation.risk import changes
 from kernelsearch.evaluation.run_files import evaluate_runs
@@ -39,7 +39,7 @@ def split_r_loss(names: Iterable[str]) -> tuple[list[str], list[RLoss]]:
             continue
         match = re.fullmatch(r"r-?loss@([1-9]\d{0,8})", name, re.I)
         if match is None:
-            raise OptionError(f"--measures: {quote(name)} is not R-Loss with a cutoff, such as R-Loss@1000")
+            raise OptionError(f"{quote(name)} is not R-Loss with a cutoff, such as R-Loss@1000", option=Flag("measures"))
         measure = RLoss(int(match[1]))
         if measure not in losses:
             losses.append(measure)

@@ -46,7 +46,7 @@ def check_judged(paths: Sequence[str], evaluations: Mapping[str, Evaluation], so
     """
     for path, evaluation in zip(paths, evaluations.values(), strict=True):
         if not set(evaluation.topics) - set(evaluation.missing):
-            raise InputError(f"{path}: none of its topics is judged in {source}")
+            raise InputError(f"none of its topics is judged in {source}", path=path)
 
 
 def topic_messages(evaluations: Mapping[str, Evaluation], comparison: Comparison | None, complete: bool) -> list[str]:
@@ -58,7 +58,7 @@ def topic_messages(evaluations: Mapping[str, Evaluation], comparison: Comparison
     messages = []
     for label, evaluation in evaluations.items():
         if evaluation.missing:
-            how = "count as zero (--no-complete leaves them out)" if complete else "are left out"
+            how = "count as zero" if complete else "are left out"
             messages.append(f"{label}: {len(evaluation.missing)} judged topics are not in the run and {how}")
         if evaluation.unjudged:
             messages.append(f"{label}: {len(evaluation.unjudged)} topics of the run have no judgements and are left out")

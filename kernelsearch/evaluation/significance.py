@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: in
         return wilcoxon(differences)
     if test == "randomisation":
         return randomisation(differences, rounds=rounds, seed=seed)
-    raise OptionError(f"--test: {test!r} is not one of {', '.join(TESTS)}")
+    raise OptionError(f"{test!r} is not one of {', '.join(TESTS)}", option=Flag("test"))
 
 
 def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
@@ -100,7 +100,7 @@ def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float
         out = np.empty_like(p)
         out[order] = np.minimum(raised, 1.0)
         return list(map(float, out))
-    raise OptionError(f"--correction: {correction!r} is not one of {', '.join(CORRECTIONS)}")
+    raise OptionError(f"{correction!r} is not one of {', '.join(CORRECTIONS)}", option=Flag("correction"))
 
 
 def bootstrap_interval(

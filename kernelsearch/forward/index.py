@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts, compiled
-from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError, quote
+from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, InputError, OptionError, quote
 from kernelsearch.forward.format import KIND, NORM_LENGTHS, VERSION, validate
 from kernelsearch.forward.selection import Occurrences, Selection, TermPostings
 
@@ -203,7 +203,7 @@ class ForwardIndex:
             self._selections = threading.local()
             self._posting_arguments: tuple[int, ...] | None = None
         except (KeyError, TypeError) as problem:
-            raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
+            raise ArtefactError(f"damaged, no {problem}; build the forward index again", path=self.path) from None
 
     def __repr__(self) -> str:
         return (
@@ -258,7 +258,7 @@ class ForwardIndex:
         self._row_cache.update((docid, row) for docid, row in zip(unseen, unseen_rows.tolist(), strict=True) if row >= 0)
         return rows
 
-    def require_rows(self, docids: Sequence[str], *, label: str, collection: str) -> NDArray[np.int32]:
+    def require_rows(self, docids: Sequence[str], *, label: Flag | str, collection: str) -> NDArray[np.int32]:
         """Returns the rows of live documents by docid, shape (docids,); InputError where the index lacks some of them.
 
         The message begins with `label`, the option or file that named the documents, and calls the index `collection`.
@@ -266,10 +266,11 @@ class ForwardIndex:
         rows = self.rows_of(docids)
         missing = [docids[place][:100] for place in np.flatnonzero(rows < 0).tolist()]
         if missing and len(docids) == 1:
-            raise InputError(f"{label}: {missing[0]!r} is not in {collection}")
+            raise InputError(label, f": {missing[0]!r} is not in {collection}")
         if missing:
             raise InputError(
-                f"{label}: {len(missing)} of {len(docids)} documents are not in {collection}, such as {', '.join(missing[:3])}"
+                label,
+                f": {len(missing)} of {len(docids)} documents are not in {collection}, such as {', '.join(missing[:3])}",
             )
         return rows
 
@@ -423,15 +424,16 @@ class ForwardIndex:
     def require_terms(self) -> None:
         """Raises IndexProblem if no document has a term in the field."""
         if not len(self.terms):
-            raise IndexProblem(f"{self.path}: field {self.field!r} has no terms: its texts are stop words and signs only")
+            raise IndexProblem(f"field {self.field!r} has no terms: its texts are stop words and signs only", path=self.path)
 
     def require_positions(self) -> None:
         """Raises IndexProblem if the field was indexed without token positions, or has no terms that could have any."""
         if not self.has_positions:
             self.require_terms()
             raise IndexProblem(
-                f"{self.path}: field {self.field!r} was indexed without positions; index again with positions "
-                "(kernelsearch.index stores them by default, Pyserini with --storePositions)"
+                f"field {self.field!r} was indexed without positions; index again with positions "
+                "(kernelsearch.index stores them by default, Pyserini with --storePositions)",
+                path=self.path,
             )
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.trec.topics import warn_about_empty
 
 PREFIX = "irds:"
@@ -16,7 +17,7 @@ def dataset(name: str) -> Any:
     try:
         import ir_datasets
     except ImportError:
-        raise OptionError(f"{name}: ir_datasets is not installed; pip install 'kernelsearch[datasets]'") from None
+        raise OptionError(f"{name}: ir_datasets is not installed; {install_command('datasets')}") from None
     name = name.removeprefix(PREFIX)
     try:
         return ir_datasets.load(name)

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from kernelsearch.api.arguments import checked
 from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import Rerank, split
 from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
 from kernelsearch.api.results import Hit, Hits, make_hits
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError, quote
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.integrations.pyserini_data import download_prebuilt, import_pyserini
@@ -82,6 +83,7 @@ class KernelSearcher:
         documents are reranked, of which a search returns the best k
     """
 
+    @checked
     def __init__(
         self,
         index_dir: str | Path | Index,
@@ -144,10 +146,11 @@ class KernelSearcher:
         """Pyserini's LuceneIndexReader of the index."""
         if self._reader is None:
             if self.index.shards.sharded:
-                raise InputError(f"{self.index.name}: Pyserini's LuceneIndexReader opens one index, not shards")
+                raise InputError("Pyserini's LuceneIndexReader opens one index, not shards", path=self.index.name)
             self._reader = import_pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
         return self._reader
 
+    @checked
     def search(
         self,
         q: Any,
@@ -162,6 +165,8 @@ class KernelSearcher:
         `q` is a text, or a Lucene query (Java), which cannot be reranked. `query_generator` and `fields` ({field: boost}) are
         passed to Anserini. `strip_segment_id` cuts docids at the first dot, `remove_dups` keeps the first hit of each docid.
         """
+        if not isinstance(q, str) and not hasattr(q, "getClass"):  # what every object of Java has
+            raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
         if not isinstance(q, str) and self._methods:
             raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
         pipeline = self._pipeline(k)
@@ -171,6 +176,7 @@ class KernelSearcher:
             hits = _make_later(self.index, _top(self._search_with_anserini(pipeline, q, query_generator, fields), k))
         return _clean_docids(hits, strip_segment_id, remove_dups)
 
+    @checked
     def batch_search(
         self,
         queries: Sequence[str],

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.installed import install_command
 from kernelsearch.lucene import jvm
 
 
@@ -40,4 +41,4 @@ def import_pyserini(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as problem:
-        raise InputError(f"{module} could not be imported ({problem}); install 'kernelsearch[pyserini]'") from None
+        raise InputError(f"{module} could not be imported ({problem}); {install_command('pyserini')}") from None

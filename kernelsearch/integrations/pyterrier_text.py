@@ -43,7 +43,7 @@ class Text(IndexTransformer):
         stored = stored_fields(self.index)
         self.fields: tuple[str, ...] = stored if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
         if not self.fields or not stored or (TEXT not in stored and TEXT in self.fields):
-            raise IndexProblem(f"{self.index.name}: stores no texts; index the collection again with them")
+            raise IndexProblem("stores no texts; index the collection again with them", path=self.index.name)
 
     def __repr__(self) -> str:
         return f"Text({self.index.name!r}, {list(self.fields)!r})"

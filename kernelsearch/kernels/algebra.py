@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -65,11 +65,15 @@ class Kernel:
     Parameters of the methods: `collection`, the postings of a field (a ForwardIndex); `docs`, `a` and `b`, row numbers of the
     collection; `query`, an analysed query; `dtype`, the type of the features.
 
-    `has_map`: the feature maps are explicit. `has_query`: queries can be compared with documents.
+    `has_map`: the feature maps are explicit. `wide`: they have products of features, too many for a table by feature.
+    `has_query`: queries can be compared with documents. `meaning`: what the kernel between a query and a document measures, in
+    explanations; "": not known.
     """
 
     has_map: bool = True
+    wide: bool = False
     has_query: bool = True
+    meaning: ClassVar[str] = ""
 
     def width(self, collection: Collection) -> int:
         """The number of features."""
@@ -87,7 +91,8 @@ class Kernel:
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
         """φ_Q of a query, shape (1, features)."""
-        raise OptionError(f"kernel {self}: compares documents only, not queries with documents")
+        reason = "has no explicit feature map" if self.has_query else "compares documents only, not queries with documents"
+        raise OptionError(f"kernel {self}: {reason}")
 
     def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
         """k(q, d) of each document, shape (documents,)."""
@@ -132,8 +137,15 @@ class Scaled(Kernel):
         return self.kernel.has_map
 
     @property
+    def wide(self) -> bool:  # type: ignore[override]
+        return self.kernel.wide
+
+    @property
     def has_query(self) -> bool:  # type: ignore[override]
         return self.kernel.has_query
+
+    def width(self, collection: Collection) -> int:
+        return self.kernel.width(collection)
 
     def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
         return self.kernel.feature_terms(collection)
@@ -168,8 +180,15 @@ class Sum(Kernel):
         return self.left.has_map and self.right.has_map
 
     @property
+    def wide(self) -> bool:  # type: ignore[override]
+        return self.left.wide or self.right.wide
+
+    @property
     def has_query(self) -> bool:  # type: ignore[override]
         return self.left.has_query and self.right.has_query
+
+    def width(self, collection: Collection) -> int:
+        return self.left.width(collection) + self.right.width(collection)
 
     def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
         return np.concatenate([self.left.feature_terms(collection), self.right.feature_terms(collection)])
@@ -194,18 +213,40 @@ class Sum(Kernel):
 
 @dataclass(frozen=True)
 class Product(Kernel):
-    """k₁·k₂ (Lemma 1.3). Its map is the tensor product of the two, with terms² features: too many to write out."""
+    """k₁·k₂ (Lemma 1.3). Its map is the tensor product of the two: feature i·w₂ + j is the product of features i and j."""
 
     left: Kernel
     right: Kernel
-    has_map = False
+    wide = True
 
     def __str__(self) -> str:
         return f"{_in_product(self.left)}*{_in_product(self.right)}"
 
     @property
+    def has_map(self) -> bool:  # type: ignore[override]
+        return self.left.has_map and self.right.has_map
+
+    @property
     def has_query(self) -> bool:  # type: ignore[override]
         return self.left.has_query and self.right.has_query
+
+    def width(self, collection: Collection) -> int:
+        return self.left.width(collection) * self.right.width(collection)
+
+    def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
+        return np.full(self.width(collection), -1, dtype=np.int64)
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
+    ) -> sparse.csr_matrix:
+        if not self.has_map:
+            return super().document_features(collection, docs, dtype)
+        return _tensor(*(kernel.document_features(collection, docs, dtype) for kernel in (self.left, self.right)))
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        if not (self.has_map and self.has_query):
+            return super().query_features(collection, query)
+        return _tensor(*(kernel.query_features(collection, query) for kernel in (self.left, self.right)))
 
     def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
         left = self.left.scores(collection, query, docs).astype(np.float64)
@@ -213,6 +254,20 @@ class Product(Kernel):
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
         return self.left.documents(collection, a, b) * self.right.documents(collection, a, b)
+
+
+def _tensor(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The tensor product of each row of `left` (rows, a) with that of `right` (rows, b), shape (rows, a·b)."""
+    sizes = np.diff(right.indptr)
+    rows = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
+    copies = sizes[rows]
+    first = np.repeat(np.arange(left.nnz), copies)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(copies) - copies, copies)
+    second = right.indptr[rows[first]] + within
+    columns = left.indices[first].astype(np.int64) * right.shape[1] + right.indices[second]
+    ends = np.append(0, np.cumsum(np.diff(left.indptr) * sizes))
+    shape = (left.shape[0], left.shape[1] * right.shape[1])
+    return sparse.csr_matrix((left.data[first] * right.data[second], columns, ends), shape=shape)
 
 
 def _in_product(kernel: Kernel) -> str:

@@ -44,6 +44,8 @@ class Linear(Kernel):
 class VSM(Kernel):
     """tf·idf on both sides (section 3.2.1), with Lucene's idf: the vector space model, LSI with weights."""
 
+    meaning = "tf·idf of the query's words"
+
     def __str__(self) -> str:
         return "vsm"
 
@@ -95,6 +97,8 @@ class BM25(Kernel):
     None keeps qtf, as Lucene does.
     """
 
+    meaning = "match with the query's words (BM25)"
+
     k1: float = 0.9
     b: float = 0.4
     k3: float | None = None
@@ -140,6 +144,8 @@ class Dirichlet(Kernel):
     (cf + 1)/(tokens + 1) and len(d) its one-byte length. Lucene besides cuts each term's part at zero, which no kernel can.
     """
 
+    meaning = "query likelihood, Dirichlet smoothing"
+
     mu: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -171,6 +177,8 @@ class Dirichlet(Kernel):
 @dataclass(frozen=True)
 class JelinekMercer(Kernel):
     """Query likelihood with Jelinek-Mercer smoothing: φ_D(d)_t = log(1 + (1-λ)·tf/len(d) / (λ·P(t))), φ_Q(q) = qtf."""
+
+    meaning = "query likelihood, Jelinek-Mercer smoothing"
 
     lam: float = 0.1
 

@@ -24,11 +24,15 @@ from kernelsearch.kernels.asymmetric import VSM
 class Cosine(Kernel):
     """The cosine of another kernel's features (tf·idf by default); 0 for an empty document."""
 
+    meaning = "cosine of the query and the text"
+
     base: Kernel = field(default_factory=VSM)
 
     def __post_init__(self) -> None:
-        if not self.base.has_map:
-            raise OptionError(f"kernel cosine: needs a kernel with a feature map, {self.base} has none")
+        if not self.base.has_map or self.base.wide:
+            raise OptionError(
+                f"kernel cosine: needs a kernel with a feature map, {self.base} has none of a size to compute with"
+            )
 
     def __str__(self) -> str:
         return "cosine" if self.base == VSM() else f"cosine({self.base})"

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.algebra import Kernel
 
 Numbers = NDArray[np.integer]
 #: A symmetric kernel: two lists of numbers to a matrix.
@@ -98,12 +100,27 @@ class HyperKernel(ABC):
 
 
 @dataclass(frozen=True)
+class CollectionParts:
+    """What numbers in a `Hyper` mean in a collection: query number i is `queries[i]`, document number j the row `docs[j]`."""
+
+    queries: Sequence[Query]
+    docs: NDArray[np.int64]
+    query_kernel: Kernel
+    document_kernel: Kernel
+    relevance: Kernel | None
+
+
+@dataclass(frozen=True)
 class Hyper(HyperKernel):
-    """g(q, d) · k_Q(q, q') · k_D(d, d') · g(q', d') (Eq. 4); without g, the pairwise kernel of Basilico & Hofmann (2004)."""
+    """g(q, d) · k_Q(q, q') · k_D(d, d') · g(q', d') (Eq. 4); without g, the pairwise kernel of Basilico & Hofmann (2004).
+
+    `parts` are the kernels that its values were computed with, for those that `kernels.learned.hyper_kernel` makes.
+    """
 
     query_kernel: Gram
     document_kernel: Gram
     relevance: Relevance | None = None
+    parts: CollectionParts | None = None
 
     def inner(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         """k_Q · k_D, without g, shape (pairs of `a`, pairs of `b`)."""

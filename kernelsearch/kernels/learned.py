@@ -3,29 +3,33 @@
 Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), Theorem 2 with Lemma 2 of its proof: the learned function
 k*(q, d) = g(q, d) · Σ_i α_i g(q_i, d_i) k_Q(q, q_i) k_D(d, d_i) is an asymmetric kernel. The sum is a `PairExpansion`; k* is
 its product with g, which `AsymmetricKernelLearner.as_kernel` makes: it can be added, multiplied and scaled as any other kernel.
+So are functions learned with a power series (Theorem 3) or a sum (Theorem 4) of such kernels.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.kernels.hyper import Hyper
+from kernelsearch.kernels.hyper import ClosedSeries, CollectionParts, Combined, Hyper, HyperKernel, Pairs, PowerSeries
 
 
 @dataclass(frozen=True)
 class PairExpansion(Kernel):
-    """Σ_i c_i k_Q(q, q_i) k_D(d, d_i) over m pairs of a query and a document of one collection.
+    """Σ_i c_i Σ_n s_n (k_Q(q, q_i) k_D(d, d_i))^n over m pairs of a query and a document of one collection.
 
-    k_Q(q, q') = <φ_Q(q), φ_Q(q')> by the query side of `query_kernel`, k_D is the document kernel of `document_kernel`.
-    The maps are those of Lemma 2: φ_Q(q) is that of `query_kernel`, and φ_D(d) = Σ_i c_i φ_Q(q_i) k_D(d_i, d).
+    k_Q(q, q') = <φ_Q(q), φ_Q(q')> by the query side of `query_kernel`, k_D is the document kernel of `document_kernel`, s are
+    the coefficients of a power `series` with s_n ≥ 0 (Theorem 3); that of Eq. 4 is (0, 1). The maps have m features per power:
+    φ_Q(q) has √s_n k_Q(q, q_i)^n, φ_D(d) has c_i √s_n k_D(d, d_i)^n.
     """
 
     query_kernel: Kernel
@@ -33,6 +37,7 @@ class PairExpansion(Kernel):
     queries: tuple[Query, ...]
     docs: tuple[int, ...]
     coefficients: tuple[float, ...]
+    series: tuple[float, ...] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         if not len(self.queries) == len(self.docs) == len(self.coefficients) or not self.queries:
@@ -44,18 +49,64 @@ class PairExpansion(Kernel):
         return f"expansion({self.query_kernel}, {self.document_kernel}, {len(self.docs)} pairs)"
 
     def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
-        return self.query_kernel.feature_terms(collection)
+        return np.full(len(self.docs) * np.count_nonzero(self.series), -1, dtype=np.int64)
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
-        return self.query_kernel.query_features(collection, query)
+        rows = _query_rows(self.query_kernel, collection, self.queries)
+        return self._powers((self.query_kernel.query_features(collection, query) @ rows.T).toarray(), 1.0)
 
     def document_features(
         self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
-        rows = _query_rows(self.query_kernel, collection, self.queries)
         # The pairs' documents as they come: a kernel may return its features only for rows of the collection.
         similar = self.document_kernel.documents(collection, np.asarray(docs), np.asarray(self.docs))
-        return sparse.csr_matrix((similar * np.asarray(self.coefficients)) @ rows.toarray(), dtype=dtype)
+        return self._powers(np.asarray(similar, dtype=np.float64), np.asarray(self.coefficients)).astype(dtype)
+
+    def _powers(self, values: NDArray[np.float64], factor: ArrayLike) -> sparse.csr_matrix:
+        """`factor` times √s_n times each power of `values` (rows, pairs), side by side."""
+        parts = [np.sqrt(s) * values**n * factor for n, s in enumerate(self.series) if s]
+        return sparse.csr_matrix(np.hstack(parts) if parts else np.zeros((len(values), 0)))
+
+
+def learned_kernel(kernel: HyperKernel, collection: Collection, pairs: Pairs, alpha: NDArray[np.float64]) -> Kernel:
+    """k*(q, d) = Σ_i α_i k̄((q_i, d_i), (q, d)) as a kernel between any query and document of `collection`.
+
+    `kernel` k̄ is one of `hyper_kernel`, a power series (Theorem 3) or a sum (Theorem 4) of those; `pairs` and `alpha` (pairs,)
+    are the expansion. Raises OptionError for other kernels.
+    """
+    match kernel:
+        case Combined(weights, kernels):
+            summands = [
+                weight * learned_kernel(part, collection, pairs, alpha) for weight, part in zip(weights, kernels, strict=True)
+            ]
+            return reduce(operator.add, summands)
+        case PowerSeries(base, coefficients):
+            return _expansion(base, collection, pairs, alpha, tuple(map(float, coefficients)))
+        case Hyper():
+            return _expansion(kernel, collection, pairs, alpha, (0.0, 1.0))
+        case ClosedSeries(_, series):
+            raise OptionError(
+                f"as_kernel: the {series.name} series has infinitely many features; take a PowerSeries of its coefficients"
+            )
+    raise OptionError(f"as_kernel: a {type(kernel).__name__} has no known map")
+
+
+def _expansion(
+    kernel: Hyper, collection: Collection, pairs: Pairs, alpha: NDArray[np.float64], series: tuple[float, ...]
+) -> Kernel:
+    parts = kernel.parts
+    if parts is None:
+        raise OptionError("as_kernel: the kernel is made of matrices, which have no map; make it with hyper_kernel")
+    gains = np.ones(len(pairs)) if kernel.relevance is None else np.asarray(kernel.relevance(pairs.queries, pairs.docs))
+    expansion = PairExpansion(
+        parts.query_kernel,
+        parts.document_kernel,
+        tuple(parts.queries[number] for number in pairs.queries.tolist()),
+        tuple(parts.docs[pairs.docs].tolist()),
+        tuple((alpha * gains).tolist()),
+        series,
+    )
+    return expansion if parts.relevance is None else parts.relevance * expansion
 
 
 def hyper_kernel(
@@ -82,6 +133,7 @@ def hyper_kernel(
         lambda a, b: gram_of_queries[np.ix_(a, b)],
         lambda a, b: gram_of_documents[np.ix_(a, b)],
         None if values is None else lambda a, b: values[a, b],
+        CollectionParts(tuple(queries), rows, query_kernel, document_kernel, relevance),
     )
 
 

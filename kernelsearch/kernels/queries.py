@@ -55,6 +55,7 @@ class Queries:
     def make(cls, queries: Sequence[Query], vocabulary: Vocabulary, clicks: sparse.csr_matrix | None = None) -> Queries:
         """Queries with their terms weighted by the idf of the index `vocabulary`; a term that the index lacks is the rarest.
 
+        A query without terms, of stop words only, has no text either: what its characters share with others means nothing.
         `clicks` (queries, documents of the log) are the clicks of each of `queries`, None where no kernel needs them.
         """
         names = [term for query in queries for term in query.terms]
@@ -68,7 +69,7 @@ class Queries:
         idf = sparse.csr_matrix(
             (ranking_models.idf(df, vocabulary.statistics.documents).astype(np.float64), columns, indptr), shape=shape
         )
-        texts = tuple(query.text for query in queries)
+        texts = tuple(query.text if query.terms else "" for query in queries)
         return cls(texts, terms, idf, clicks if clicks is not None else sparse.csr_matrix((len(queries), 0)))
 
     def take(self, rows: NDArray[np.integer]) -> Queries:
@@ -195,8 +196,11 @@ class BM25Cosine:
 
 
 def ngrams(texts: Sequence[str], n: int = 3) -> sparse.csr_matrix:
-    """Unit-length rows of hashed character n-gram counts, shape (len(texts), COLUMNS); texts get a blank on both sides."""
-    padded = [f" {' '.join(text.casefold().split())} ".ljust(n) for text in texts]
+    """Unit-length rows of hashed character n-gram counts, shape (len(texts), COLUMNS).
+
+    Texts get a blank on both sides; blank ones have no n-grams.
+    """
+    padded = [f" {' '.join(text.casefold().split())} ".ljust(n) if text.strip() else "" for text in texts]
     sizes = np.array([len(text) for text in padded], dtype=np.int64)
     codes = np.frombuffer("".join(padded).encode("utf-32-le", errors="replace"), dtype="<u4").astype(np.uint64)
     if not len(codes):

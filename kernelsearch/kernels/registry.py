@@ -20,12 +20,13 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import KernelSearchError, OptionError
+from kernelsearch.core.plugins import PluginError, accepted, check_methods
+from kernelsearch.core.plugins import register as register_plugin
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear, LogEntropy
 from kernelsearch.kernels.documents import RBF, Cosine, Polynomial
@@ -194,22 +195,48 @@ def _vector_kernel(
 def make(name: str, parameters: Mapping[str, Any]) -> Kernel:
     """The kernel of a name, with those of the parameters that it has; None means the kernel's own default.
 
-    Raises OptionError for an unknown name, and for a plugin that can't be loaded.
+    Raises OptionError for an unknown name, PluginError for a plugin that can't be loaded or lacks a method.
     """
     if name not in KERNELS and name not in plugins():
         raise OptionError(f"kernel {name!r}: not one of {', '.join(names())}")
-    factory: Any = KERNELS[name] if name in KERNELS else _load(plugins()[name])
-    known = {entry.name for entry in fields(factory)} if hasattr(factory, "__dataclass_fields__") else set(parameters)
-    made = factory(**{key: value for key, value in parameters.items() if key in known and value is not None})
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if name in KERNELS:
+        factory: Any = KERNELS[name]
+        made, source = factory(**accepted(factory, given)), f"kernel {name!r}"
+    else:
+        entry = plugins()[name]
+        source = register_plugin(entry)
+        try:
+            factory = entry.load()
+            made = factory(**accepted(factory, given))
+        except KernelSearchError:
+            raise
+        except Exception as problem:  # another package's mistake, of whatever kind, is one line
+            raise PluginError(source, f"kernel {name!r} cannot be made ({type(problem).__name__}: {problem})") from problem
     if not isinstance(made, Kernel):
-        raise OptionError(f"kernel {name!r}: {factory!r} makes a {type(made).__name__}, not a Kernel")
+        raise PluginError(source, f"{factory!r} makes a {type(made).__name__}, not a Kernel")
+    if not type(made).__module__.startswith("kernelsearch."):
+        _check(made, source)
     return made
 
 
-def _load(entry: EntryPoint) -> Any:
-    """Imports a plugin's factory; a plugin that fails to import is an `OptionError` which names it."""
-    try:
-        return entry.load()
-    except Exception as problem:  # another package's mistake, of whatever kind, is one line
-        message = f"kernel {entry.name!r}: plugin {entry.value} cannot be loaded ({type(problem).__name__}: {problem})"
-        raise OptionError(message) from None
+def _check(made: Kernel, source: str) -> None:
+    """Raises PluginError, which names the method, for a kernel that lacks one or has one of another signature."""
+    kind = type(made)
+    check_methods(kind, Kernel, source)
+
+    def has(name: str) -> bool:
+        return getattr(kind, name) is not getattr(Kernel, name)
+
+    if not has("document_features") and (made.has_map or not has("documents")):
+        raise PluginError(
+            source,
+            f"{kind.__name__} has no method document_features(collection, docs, dtype); a kernel without feature maps "
+            "says has_map = False and has documents(collection, a, b)",
+        )
+    if made.has_query and not has("query_features") and (made.has_map or not has("scores")):
+        raise PluginError(
+            source,
+            f"{kind.__name__} has no method query_features(collection, query); a kernel that compares documents only "
+            "says has_query = False",
+        )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 
 
 def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
@@ -20,7 +20,7 @@ def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
     Raises OptionError for more folds than queries.
     """
     if folds > queries:
-        raise OptionError(f"--folds: {folds}, but there are only {queries} judged topics")
+        raise OptionError(f"{folds}, but there are only {queries} judged topics", option=Flag("folds"))
     assigned = np.empty(queries, dtype=np.int64)
     assigned[np.random.default_rng(seed).permutation(queries)] = np.arange(queries) % folds
     return assigned

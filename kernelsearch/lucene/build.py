@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelsearch.core.errors import DiskFull, JavaError
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.streams import shown_path
+from kernelsearch.core.replacing import final_path
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import note_written, write_index_record
 
@@ -72,7 +72,7 @@ def build_index(
             bar.update(indexed - reported)
             reported = indexed
     if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
-        raise DiskFull(f"{shown_path(index)}: cannot be written (No space left on device)")
+        raise DiskFull("cannot be written (No space left on device)", path=final_path(index))
     if failure:
         raise failure[0]
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())
@@ -88,7 +88,7 @@ def refuse_losses(index: Path, total: int, indexed: int, empty: int) -> None:
     Anserini logs a document or a file that it can't read and goes on with the rest. `index` is named in the message.
     """
     if indexed + empty != total:
-        raise JavaError(f"{index}: Anserini indexed {indexed + empty} of {total} documents and gave up on the others")
+        raise JavaError(f"Anserini indexed {indexed + empty} of {total} documents and gave up on the others", path=index)
 
 
 @jvm.calls_java

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, IndexReplaced, InputError, OptionError
+from kernelsearch.core.errors import Flag, IndexProblem, IndexReplaced, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
@@ -113,7 +113,7 @@ class LuceneIndex:
         from jnius import autoclass
 
         self._bridge = jvm.bridge()
-        replaced = IndexReplaced(f"{self.name}: the index has been replaced while it was opened; open it again")
+        replaced = IndexReplaced("the index has been replaced while it was opened; open it again", path=self.name)
         try:
             self._reader, self.starts = self._open_readers()
         except IndexProblem:
@@ -139,8 +139,9 @@ class LuceneIndex:
         refuse_differences(self.shards.paths, readers)
         if starts[-1] > MAX_ROWS:
             raise IndexProblem(
-                f"{self.name}: {starts[-1]} documents, but one process can open at most {MAX_ROWS}; "
-                "let several processes search some of the shards each"
+                f"{starts[-1]} documents, but one process can open at most {MAX_ROWS}; let several processes "
+                "search some of the shards each",
+                path=self.name,
             )
         return self._bridge.together(readers), starts
 
@@ -256,8 +257,9 @@ class LuceneIndex:
             return []
         if not self.field_statistics().vectors:
             raise IndexProblem(
-                f"{self.name}: {type(feedback).__name__} needs document vectors, which this index doesn't store; index again "
-                "(kernelsearch.index stores them by default, Pyserini with --storeDocvectors)"
+                f"{type(feedback).__name__} needs document vectors, which this index doesn't store; index "
+                "again (kernelsearch.index stores them by default, Pyserini with --storeDocvectors)",
+                path=self.name,
             )
         separator = "\x1f"
         packed = "\n".join(f"{_weighted_line(query)}{separator}{_one_line(query.text)}" for query in queries)
@@ -349,7 +351,7 @@ def make_analyzer(language: str) -> Any:
     known = autoclass("io.anserini.analysis.AnalyzerMap")
     if not known.analyzerMap.containsKey(language):
         names = sorted([*(key for key in known.analyzerMap.keySet().toArray()), "en", "whitespace"])
-        raise OptionError(f"--language: {language!r} is not one of {', '.join(names)}")
+        raise OptionError(f"{language!r} is not one of {', '.join(names)}", option=Flag("language"))
     return known.getLanguageSpecificAnalyzer(language)
 
 
@@ -412,11 +414,18 @@ class FirstStage:
     def from_settings(cls, settings: FirstStageSettings) -> FirstStage:
         """Returns the first stage that the options `settings` describe; InputError for options that exclude each other."""
         if settings.qld and settings.qljm:
-            raise InputError("--qld and --qljm exclude each other")
+            raise InputError(Flag("qld"), " and ", Flag("qljm"), " exclude each other")
         if not (settings.bm25 or settings.qld or settings.qljm):
-            raise InputError("--no-bm25: documents are ranked by BM25, --qld or --qljm; name one of them")
+            raise InputError(
+                "documents are ranked by BM25, ",
+                Flag("qld"),
+                " or ",
+                Flag("qljm"),
+                "; name one of them",
+                option=Flag("bm25", value=False),
+            )
         if settings.rm3 and settings.rocchio:
-            raise InputError("--rm3 and --rocchio exclude each other")
+            raise InputError(Flag("rm3"), " and ", Flag("rocchio"), " exclude each other")
         model: Model = BM25Model(settings.k1, settings.b)
         if settings.qld:
             model = DirichletModel(settings.mu)

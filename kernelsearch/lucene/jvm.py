@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
+from kernelsearch.core.installed import install_command
 from kernelsearch.lucene import build_options, class_archive
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +69,8 @@ def find_jar() -> Path:
     jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
     if not jars:
         raise JavaError(
-            "Anserini's jar was not found: pip install --no-deps pyserini (light), or kernelsearch[pyserini] (with torch)"
+            "Anserini's jar was not found: pip install --no-deps pyserini (light), or "
+            f"{install_command('pyserini')} (with torch)"
         )
     return max(jars, key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
 

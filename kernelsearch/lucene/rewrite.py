@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import DiskFull, IndexProblem, JavaError
-from kernelsearch.core.streams import shown_path
+from kernelsearch.core.replacing import final_path
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 
@@ -58,9 +58,9 @@ def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path 
         worker.join(0.1)
     if isinstance(result[0], Exception):
         if "No space left on device" in str(result[0]):
-            raise DiskFull(f"{shown_path(into)}: cannot be written (No space left on device)")
+            raise DiskFull("cannot be written (No space left on device)", path=final_path(into))
         if "created with major version" in str(result[0]):
-            raise IndexProblem(f"{old}: written by another release of Lucene than this one; index the collection again")
+            raise IndexProblem("written by another release of Lucene than this one; index the collection again", path=old)
         raise result[0]
     counts = np.zeros(len(keys), dtype=np.int32)
     counts[order] = result[0]

@@ -24,7 +24,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -33,7 +33,7 @@ from typing import Any
 
 from kernelsearch.core import checksums
 from kernelsearch.core.checksums import is_signed_correctly, signed
-from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.errors import Flag, IndexProblem, InputError, OptionError, quote
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import remove_leftovers
 from kernelsearch.lucene import jvm
@@ -126,14 +126,17 @@ def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
     `artefacts` is the folder for artefacts, by default inside the collection. Raises IndexProblem for a folder that is missing
     or is not a Lucene index, OptionError for an index that is named twice.
     """
-    folders = tuple(Path(folder) for folder in ([source] if isinstance(source, str | Path) else source))
+    named = [source] if isinstance(source, str | Path) else source
+    if not isinstance(named, Iterable) or not all(isinstance(folder, str | Path) for folder in named):
+        raise InputError(f"a folder, or several, was expected, not {quote(source)}", option=Flag("index"))
+    folders = tuple(map(Path, named))
     if not folders:
-        raise OptionError("--index: no index is named")
+        raise OptionError("no index is named", option=Flag("index"))
     paths = tuple(shard for folder in folders for shard in _shards_of(folder))
     seen: dict[Path, Path] = {}
     for path in paths:
         if (real := path.resolve()) in seen:
-            raise OptionError(f"--index: {path} is named twice ({seen[real]} is the same index)")
+            raise OptionError(f"{path} is named twice ({seen[real]} is the same index)", option=Flag("index"))
         seen[real] = path
     return Shards(folders, paths, Path(artefacts) if artefacts is not None else None)
 
@@ -159,7 +162,7 @@ def _shards_of(path: Path) -> list[Path]:
         shards = [path / name for name in _recorded(path / RECORD)]
         for shard in shards:
             if not shard.exists():
-                raise IndexProblem(f"{path}: shard {shard.name} is missing ({RECORD} lists {len(shards)} shards)")
+                raise IndexProblem(f"shard {shard.name} is missing ({RECORD} lists {len(shards)} shards)", path=path)
     else:
         # Sorted, because the order of the shards is the order of the rows.
         visible = (sub for sub in path.iterdir() if sub.is_dir() and not sub.name.startswith("."))
@@ -183,19 +186,19 @@ def _recorded(record: Path) -> list[str]:
             raise ValueError
         return list(names)
     except (OSError, InputError, ValueError, KeyError, TypeError, AttributeError):
-        raise IndexProblem(f"{record}: damaged, not a list of shards") from None
+        raise IndexProblem("damaged, not a list of shards", path=record) from None
 
 
 def segments_file(path: str | Path) -> Path:
     """Returns the newest `segments_N` file of the Lucene index `path`; IndexProblem for a folder that has none."""
     path = Path(path)
     if not path.exists():
-        raise IndexProblem(f"{path}: no such index")
+        raise IndexProblem("no such index", path=path)
     if not path.is_dir():
-        raise IndexProblem(f"{path}: not a Lucene index (a folder was expected)")
+        raise IndexProblem("not a Lucene index (a folder was expected)", path=path)
     files = [file for file in path.iterdir() if re.fullmatch(r"segments_[0-9a-z]+", file.name)]
     if not files:
-        raise IndexProblem(f"{path}: not a Lucene index (it has no segments file)")
+        raise IndexProblem("not a Lucene index (it has no segments file)", path=path)
     return max(files, key=lambda file: int(file.name[len("segments_") :], 36))
 
 
@@ -239,9 +242,9 @@ def index_record(path: Path) -> IndexRecord | None:
     except FileNotFoundError:
         return None
     except OSError as problem:
-        raise IndexProblem(f"{file}: cannot be read ({problem.strerror or problem})") from None
+        raise IndexProblem(f"cannot be read ({problem.strerror or problem})", path=file) from None
     except (InputError, ValueError, KeyError, TypeError, AttributeError):
-        raise IndexProblem(f"{file}: damaged, not the record of an index; index the collection again") from None
+        raise IndexProblem("damaged, not the record of an index; index the collection again", path=file) from None
 
 
 def note_written(path: Path) -> None:
@@ -265,7 +268,7 @@ def verify_checksums(path: Path) -> None:
     try:
         jvm.bridge().verify(jvm.path_of(path))
     except jnius.JavaException as problem:
-        raise IndexProblem(f"{path}: a damaged Lucene index ({damage(str(problem))}); {ADVICE}") from None
+        raise IndexProblem(f"a damaged Lucene index ({damage(str(problem))}); {ADVICE}", path=path) from None
 
 
 def open_reader(path: Path) -> Any:
@@ -280,7 +283,7 @@ def open_reader(path: Path) -> Any:
         verify_changed(path)
         return reader
     except jnius.JavaException as problem:
-        raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
+        raise IndexProblem(f"{_why_unreadable(problem)}", path=path) from None
 
 
 def _why_unreadable(problem: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError, JavaError
+from kernelsearch.core.errors import Flag, InputError, JavaError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
@@ -23,8 +23,9 @@ def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None
 
     if lucene.shards.sharded:
         raise InputError(
-            f"{lucene.name}: Anserini's SimpleSearcher opens one index, not shards; boosted fields, query generators and "
-            "Lucene queries need one index"
+            "Anserini's SimpleSearcher opens one index, not shards; boosted fields, query generators and "
+            "Lucene queries need one index",
+            path=lucene.name,
         )
     searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(lucene.path), lucene.analyzer)
     if isinstance(model, BM25Model):
@@ -113,14 +114,16 @@ def search_by_text(
 
     for name, _ in fields:
         if not lucene.field_statistics(name).documents:
-            raise InputError(f"--fields: {lucene.name} has no field {name!r}; `index --fields` chooses the fields of an index")
+            raise InputError(
+                f"{lucene.name} has no field {name!r}; `index --fields` chooses the fields of an index", option=Flag("fields")
+            )
     searcher = simple_searcher(lucene, model, feedback)
     generator = None
     if dismax is not None:
         generator = autoclass("io.anserini.search.query.DisjunctionMaxQueryGenerator")(dismax)
     elif query_side:
         if not isinstance(model, BM25Model):
-            raise InputError("--bm25qs: ranks with BM25, not with query likelihood")
+            raise InputError("ranks with BM25, not with query likelihood", option=Flag("bm25qs"))
         generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, lucene.reader)
     try:
         return [simple_search(searcher, query.text, hits, generator, dict(fields)) for query in queries]

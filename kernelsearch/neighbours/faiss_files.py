@@ -50,7 +50,7 @@ class _File:
         self.left = os.fstat(stream.fileno()).st_size
 
     def error(self, reason: str) -> InputError:
-        return InputError(f"{self._path}: damaged, not a valid FAISS index ({reason})")
+        return InputError(f"damaged, not a valid FAISS index ({reason})", path=self._path)
 
     def require(self, condition: bool, reason: str) -> None:
         if not condition:

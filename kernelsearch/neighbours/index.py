@@ -166,7 +166,7 @@ class Neighbours:
             scores, neighbours = self._index.search(rows, k, params=parameters)
         except RuntimeError as problem:
             reason = str(problem).splitlines()[-1][-120:]
-            raise ArtefactError(f"{self._path or 'neighbours'}: damaged ({reason}); build it again") from None
+            raise ArtefactError(f"damaged ({reason}); build it again", path=self._path or "neighbours") from None
         check_row_numbers(neighbours, len(self), self._path)
         return neighbours, scores
 
@@ -187,7 +187,7 @@ class Neighbours:
         if dims is not None and index.d == _width(kind, dims):
             stored = dims
         if (rows is not None and index.ntotal != rows) or (dims is not None and stored != dims):
-            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {stored} dimensions, not {rows} of {dims})")
+            raise ArtefactError(f"damaged ({index.ntotal} vectors of {stored} dimensions, not {rows} of {dims})", path=path)
         return cls(index, kind, stored, path)
 
 
@@ -201,9 +201,9 @@ def read_faiss(path: Path, *, mapped: bool) -> Any:
         check_file(path, contents=False)
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
     except InputError as problem:
-        raise ArtefactError(str(problem)) from None
+        raise ArtefactError(problem) from None
     except (RuntimeError, MemoryError) as problem:
-        raise ArtefactError(f"{path}: damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+        raise ArtefactError(f"damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})", path=path) from None
     if mapped:
         # FAISS starts 32 threads per search that read the lists ahead: on a file in the page cache this takes as long again.
         faiss.downcast_InvertedLists(faiss.downcast_index(index).invlists).prefetch_nthread = 0
@@ -213,7 +213,7 @@ def read_faiss(path: Path, *, mapped: bool) -> Any:
 def check_row_numbers(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
     """Raises ArtefactError for `numbers` outside -1 ... rows - 1, which a damaged list of the FAISS file `path` gives."""
     if numbers.size and (numbers.max() >= rows or numbers.min() < -1):
-        raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")
+        raise ArtefactError(f"damaged (a row number is not below {rows}); build it again", path=path or "neighbours")
 
 
 def default_probes(clusters: int, kind: str) -> int:

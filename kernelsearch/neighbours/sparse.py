@@ -98,7 +98,7 @@ class SparseNeighbours:
         """
         index = read_faiss(path, mapped=True)
         if index.d != DIMS or index.nlist != LISTS or frequencies.shape != (LISTS,):
-            raise ArtefactError(f"{path}: damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})")
+            raise ArtefactError(f"damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})", path=path)
         return cls(index, frequencies, rows, path)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import write_bytes
+from kernelsearch.core.installed import install_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +24,7 @@ def picture_format(path: str | Path) -> str:
     """The format that the file name `path` asks for, "png" or "svg"; anything else is an `InputError`. Needs no matplotlib."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
-        raise InputError(f"{path}: only {' and '.join(FORMATS)} can be drawn")
+        raise InputError(f"only {' and '.join(FORMATS)} can be drawn", path=path)
     return FORMATS[suffix]
 
 
@@ -36,7 +37,7 @@ def new_figure(width: float, height: float, *, dpi: float | None = None) -> Figu
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("pictures need matplotlib; pip install 'kernelsearch[plots]'") from None
+        raise OptionError(f"pictures need matplotlib; {install_command('plots')}") from None
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained")
 
 

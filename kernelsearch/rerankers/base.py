@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.artefacts import refuse_foreign
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings
@@ -169,12 +169,12 @@ class Reranker(ABC, Generic[S]):
 
         `settings` is an instance of the method's `fit_settings`. Raises OptionError for methods that need no training.
         """
-        raise OptionError(f"--rerank {cls.method.name}: needs no training")
+        raise OptionError("needs no training", option=Flag("rerank", value=cls.method.name))
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: Any) -> FittedFeatures:
         """Learns from a file of features, without an index. Raises OptionError for methods that can't."""
-        raise OptionError(f"--ltr: --rerank {cls.method.name} doesn't learn from a file of features")
+        raise OptionError(Flag("rerank", value=cls.method.name), " doesn't learn from a file of features", option=Flag("ltr"))
 
     @abstractmethod
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
@@ -189,7 +189,7 @@ class Reranker(ABC, Generic[S]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Why the document in row `doc` got its score. Raises OptionError for methods that explain nothing."""
-        raise OptionError(f"--rerank {self.name}: has no explanation to give")
+        raise OptionError("has no explanation to give", option=Flag("rerank", value=self.name))
 
     def plot(
         self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
@@ -198,7 +198,7 @@ class Reranker(ABC, Generic[S]):
 
         Without `doc` the method chooses one or draws the query alone. Raises OptionError for methods without a picture.
         """
-        raise OptionError(f"--rerank {self.name}: has no picture to draw")
+        raise OptionError("has no picture to draw", option=Flag("rerank", value=self.name))
 
     def apply(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Candidates:
         """The reranked list of one query, best first."""
@@ -268,7 +268,9 @@ class Reranker(ABC, Generic[S]):
         place = position(candidates, doc)
         if place is None:
             docid = self.index.forward.docids[doc]
-            raise InputError(f"--docid: {docid} is not among the {candidates.depth} candidates that {self.name} ranks")
+            raise InputError(
+                f"{docid} is not among the {candidates.depth} candidates that {self.name} ranks", option=Flag("docid")
+            )
         return place
 
 

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch import rerankers
-from kernelsearch.core.errors import OptionError, nearest
+from kernelsearch.core.errors import Flag, OptionError, nearest
 from kernelsearch.core.options import Option, Settings
+from kernelsearch.core.plugins import PluginError, check_methods, register, source_of
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.artefact_kinds import ArtefactKind
@@ -51,6 +52,8 @@ class Method:
         alone
     retrieves : whether the method may add documents to the candidates
     fuses : whether it is a method over other methods, which can't be a feature of a fusion
+    meaning : what its scores mean as a feature of a fusion, in explanations; default: `summary`
+    feedback : whether it takes the best documents of the list for relevant ones
     artefacts : the kinds of artefacts that the method saves beside an index, each an `ArtefactKind` as "module:name"
     learns_from : what `fit` takes besides the index, of "topics", "qrels" and "clicks"; None: not declared, so train refuses
         nothing
@@ -68,6 +71,8 @@ class Method:
     fuses: bool = False
     artefacts: tuple[str, ...] = ()
     learns_from: tuple[str, ...] | None = None
+    meaning: str = ""
+    feedback: bool = False
     options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 
@@ -76,8 +81,23 @@ class Method:
         object.__setattr__(self, "fit_options", self.fit_settings.options if self.fit_settings else ())
 
     def load(self) -> type[Reranker[Any]]:
-        """Imports the reranker's class."""
-        reranker_class: type[Reranker[Any]] = _import(self.reranker)
+        """Imports the reranker's class. Raises PluginError for that of a plugin which can't be imported or lacks a method."""
+        source = source_of(self.reranker.partition(":")[0])
+        if source is None:
+            reranker_class: type[Reranker[Any]] = _import(self.reranker)
+            return reranker_class
+        from kernelsearch.rerankers.base import Reranker as Base
+
+        try:
+            reranker_class = _import(self.reranker)
+        except Exception as problem:  # another package's mistake, of whatever kind, is one line
+            reason = f"{self.reranker} cannot be loaded ({type(problem).__name__}: {problem})"
+            raise PluginError(source, reason) from problem
+        if not (isinstance(reranker_class, type) and issubclass(reranker_class, Base)):
+            raise PluginError(source, f"{self.reranker} is not a subclass of kernelsearch.rerankers.base.Reranker")
+        if getattr(reranker_class, "method", None) is None:
+            raise PluginError(source, f"{reranker_class.__name__} has no attribute method, its declaration")
+        check_methods(reranker_class, Base, source)
         return reranker_class
 
     def load_artefact_kinds(self) -> list[ArtefactKind]:
@@ -95,7 +115,9 @@ class Method:
         """
         for name in ("topics", "qrels", "clicks") if self.learns_from is not None else ():
             if getattr(data, name) and name not in (self.learns_from or ()):
-                raise OptionError(f"--{name}: has no effect on --rerank {self.name}, which doesn't learn from it")
+                raise OptionError(
+                    "has no effect on ", Flag("rerank", value=self.name), ", which doesn't learn from it", option=Flag(name)
+                )
         return self.load().fit(index, data, self.read_fit_settings(options))
 
     def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:
@@ -141,7 +163,7 @@ def method(name: str) -> Method:
     """The method of a name; raises OptionError where there is none."""
     known = methods()
     if name not in known:
-        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}{nearest(name, known)}")
+        raise OptionError(f"{name!r} is not one of {', '.join(known)}{nearest(name, known)}", option=Flag("rerank"))
     return known[name]
 
 
@@ -152,7 +174,9 @@ def artefact_kinds() -> list[ArtefactKind]:
         try:
             kinds += declared.load_artefact_kinds()
         except (ImportError, AttributeError) as problem:
-            logger.warning("--rerank %s: its artefacts are unknown (%s: %s)", declared.name, type(problem).__name__, problem)
+            logger.warning(
+                "%s: its artefacts are unknown (%s: %s)", Flag("rerank", value=declared.name), type(problem).__name__, problem
+            )
     return kinds
 
 
@@ -171,7 +195,7 @@ def _bundled() -> Iterator[Method]:
 def _plugins() -> Iterator[tuple[Method, str]]:
     """The methods of other packages, each with a description of the entry point for messages."""
     for entry in entry_points(group=GROUP):
-        source = f"plugin {entry.name} ({entry.value})"
+        source = register(entry)
         for declared in _load(entry, source):
             if isinstance(declared, Method):
                 yield declared, source

@@ -9,6 +9,7 @@ from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, collect, read_flags
 from kernelsearch.cli.served_indexes import IndexAction
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import ServeSettings, ServiceSettings
 
@@ -65,7 +66,7 @@ def main(argv: list[str]) -> None:
     except ModuleNotFoundError as problem:
         if (problem.name or "").startswith("kernelsearch"):
             raise
-        raise OptionError(f"the server needs the package {problem.name}; pip install 'kernelsearch[serve]'") from None
+        raise OptionError(f"the server needs the package {problem.name}; {install_command('serve')}") from None
     run_server(service, settings, console.notice)
 
 

@@ -340,8 +340,12 @@ def rank_query(
     if before is None:
         before = pipeline.retrieve([query])[0]
     after = pipeline.rerank([query], [before])[0] if before.depth else before
-    fallback = "; ".join(reason for _, reason in after.fallbacks) or None
-    return RankedQuery(query, before, after, tuple(pipeline.rerankers), pipeline.context(), fallback)
+    return RankedQuery(query, before, after, tuple(pipeline.rerankers), pipeline.context(), fallback_reasons(after.fallbacks))
+
+
+def fallback_reasons(fallbacks: Sequence[tuple[str, str]]) -> str | None:
+    """The reasons of `fallbacks`, (method, reason) of each method that left the list unchanged; None without any."""
+    return "; ".join(reason for _, reason in fallbacks) or None
 
 
 def first_stage_depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:

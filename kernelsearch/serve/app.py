@@ -18,12 +18,12 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.middleware.cors import CORSMiddleware
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, models, parameters
 from kernelsearch.serve.catalogue import ServedIndex
-from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, error_response
+from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, describe_invalid, error_response
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
 from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
@@ -190,7 +190,7 @@ def _parse_body(body: bytes) -> Any:
     try:
         return parse_json(body, "body", finite=True)
     except InputError as problem:
-        raise Refused(400, str(problem)) from None
+        raise Refused(400, problem.message(Flag.in_request)) from None
 
 
 def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: RequestLimits) -> dict[str, Any]:
@@ -305,11 +305,7 @@ def _validated(model: type[M], record: Any) -> M:
     try:
         return model.model_validate(record)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
-        reason = f"unknown; known: {', '.join(model.model_fields)}" if unknown else first["msg"]
-        raise Refused(400, f"{where}: {reason}") from None
+        raise Refused(400, describe_invalid(problem, model.model_fields)) from None
 
 
 def _add_documents_route(app: FastAPI, service: Service) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.clicks.records import normalise_query
-from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, quote
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.impressions import Impressions
@@ -25,6 +24,7 @@ from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
 from kernelsearch.similarity import SimilarDocuments
+from kernelsearch.vectors.store import names as vector_names
 
 #: Queries of the warm-up, and their words. Java compiles what it executes often: the first ten queries take longer than
 #: those that follow.
@@ -33,8 +33,6 @@ SAMPLES, SAMPLE_WORDS = 12, 5
 FREQUENT = ("auto",)
 #: Documents whose texts are read for each of these queries.
 SHOWN = 10
-#: An absolute path in a message, up to its last part.
-FOLDERS = re.compile(r"(?<![\w.:~/-])/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()])")
 logger = logging.getLogger("kernelsearch.serve")
 
 
@@ -54,7 +52,7 @@ class ServedIndex:
 
     def __init__(self, spec: IndexSpec, settings: ServiceSettings, impressions: Impressions) -> None:
         self.name = spec.name
-        # Absolute paths: messages of the index contain them, and `public_message` can tell them from other words.
+        # Absolute paths: messages of the index contain them, and `make_public` knows them.
         self.index = Index(
             Path(spec.path).absolute(),
             language=settings.language,
@@ -169,17 +167,28 @@ class ServedIndex:
             states.append({"name": name, "ready": why is None, "why": why})
         return states
 
-    def public_message(self, problem: KernelSearchError) -> str:
-        """The message of the error `problem` in one line that tells clients nothing about the folders of this machine.
+    def make_public(self, problem: KernelSearchError) -> None:
+        """Changes the error `problem` so that it tells clients nothing about the folders of this machine.
 
         The index has its name instead of its folder, and other files have only the last part of their path.
         """
-        line = " ".join(str(problem).split())
-        for place in (self.index.shards.artefacts, self.index.path):
-            line = line.replace(str(place), self.name)
-        if self.clicks.log_file is not None:
-            line = line.replace(self.clicks.log_file, Path(self.clicks.log_file).name)
-        return FOLDERS.sub("", line)
+        folders = (self.index.shards.artefacts, self.index.path)
+
+        def change(path: str | Path) -> str | Path:
+            inside = next((Path(path).relative_to(folder) for folder in folders if Path(path).is_relative_to(folder)), None)
+            return Path(path).name if inside is None else self.name / inside
+
+        def change_text(text: str) -> str:  # commands name the index
+            for folder in folders:
+                text = text.replace(str(folder), self.name)
+            return text
+
+        problem.change_parts(change, change_text)
+
+    def public_message(self, problem: KernelSearchError) -> str:
+        """The message of the error `problem` for clients, in one line."""
+        self.make_public(problem)
+        return " ".join(problem.message(Flag.in_request).split())
 
     @contextmanager
     def reading_clicks(self, methods: tuple[str, ...]) -> Iterator[None]:
@@ -195,13 +204,28 @@ class ServedIndex:
         `methods` are the names of the rerankers, `options` the request's options by method, which override those of the server,
         `first` those of the first stage, which retrieves `candidates` documents.
         """
+        self._check_names(options)
         chosen = {name: {**self._default_options(name), **options.get(name, {})} for name in methods}
         return self.index.pipeline(chosen, **{**first, "hits": candidates})
 
+    def _check_names(self, options: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raises OptionError for a name of vectors that the index does not have, before anything takes it for a path."""
+        for method, values in options.items():
+            for option in registry.method(method).options:
+                value = values.get(option.key)
+                if option.names != "vectors" or value is None:
+                    continue
+                known = [*vector_names(self.index.artefacts), *(option.requests if isinstance(option.requests, tuple) else ())]
+                for name in value if isinstance(value, tuple) else (value,):
+                    if name not in known:
+                        listed = ", ".join(known) or "none: the index has no vectors"
+                        raise OptionError(f"{quote(name)} is not one of {listed}", option=Flag(option.name, method))
+
     def _default_options(self, name: str) -> dict[str, Any]:
         options = dict(self._defaults.get(name, {}))
-        if self.clicks.log_file is not None and any(option.name == "clicks" for option in registry.method(name).options):
-            options.setdefault("clicks", self.clicks.log_file)
+        for option in registry.method(name).options:
+            if option.names == "clicks" and self.clicks.log_file is not None:
+                options.setdefault(option.key, self.clicks.log_file)
         return options
 
     def similar_documents(self) -> SimilarDocuments:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import orjson
 from fastapi.responses import Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from kernelsearch.core.errors import (
@@ -13,10 +15,12 @@ from kernelsearch.core.errors import (
     BusyError,
     ClickLogError,
     DiskFull,
+    Flag,
     IndexProblem,
     JavaError,
     KernelSearchError,
 )
+from kernelsearch.core.plugins import PluginError, plugin_error
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
@@ -27,6 +31,14 @@ RETRY_AFTER = "1"
 #: Classes of errors that `error_response` answers.
 ANSWERED = (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception)
 logger = logging.getLogger("kernelsearch.serve")
+
+
+def describe_invalid(problem: ValidationError, known: Iterable[str]) -> str:
+    """One line about the first part of a JSON value that is wrong; `known` are the names that the value may have."""
+    first = problem.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "body"
+    unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+    return f"{where}: unknown; known: {', '.join(known)}" if unknown else f"{where}: {first['msg']}"
 
 
 def error_response(error: Exception) -> Response:
@@ -45,12 +57,15 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
             return 503, "the click log is locked by another process; try again later", {"retry-after": RETRY_AFTER}
         case ClickLogError():  # a file of the server, which no client can name
             logger.error("%s", error)
-            return 500, str(error), {}
+            return 500, error.message(Flag.in_request), {}
         case DiskFull():
             logger.error("%s", error)
-            return 507, str(error), {}
+            return 507, error.message(Flag.in_request), {}
+        case PluginError():
+            logger.error("%s", error)
+            return 500, f"{error.source} failed; see the server's log", {}
         case KernelSearchError():
-            line = " ".join(str(error).split()).removeprefix("--")
+            line = " ".join(error.message(Flag.in_request).split())
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
         case NotFound():
             return 404, str(error), {}
@@ -64,5 +79,8 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
             return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
         case HTTPException():
             return error.status_code, str(error.detail).lower(), dict(error.headers or {})
-    logger.error("unexpected error", exc_info=error)
+    blamed = plugin_error(error)
+    logger.error("%s", blamed or "unexpected error", exc_info=error)
+    if blamed is not None:
+        return 500, f"{blamed.source} failed; see the server's log", {}
     return 500, "internal error; see the server's log", {}

@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.api.explaining import explain_first_stage
+from kernelsearch.api.explaining import explain_first_stage, explain_reranked
 from kernelsearch.api.readable import Reading, read_explanation
 from kernelsearch.api.results import earlier_ranks
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.rerankers.explanations import Explanation
 from kernelsearch.serve.answers import (
     NotFound,
     RankedQuery,
     fallback_entries,
+    fallback_reasons,
     first_stage_depth,
     query_text,
     rank_query,
@@ -37,13 +39,13 @@ _drawing = threading.Lock()  # matplotlib's font cache is shared by all threads 
 
 
 def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
-    """The explanation of a document's score under one method, or of its score in the first stage, by term."""
-    methods = _single_method(parameters) if parameters.columns else ()
+    """The explanation of a document's score under methods, or of its score in the first stage, by term."""
+    methods = parameters.columns[0] if parameters.columns else ()
     text = query_text(served, parameters)
     with served.reading_clicks(methods):
         result = rank_query(served, parameters, text, methods, None, full=True)
         row = _listed_row(served, parameters, result)
-        explanation = _explain_row(served, parameters, result, row)
+        explanation, fallback = _explain_row(served, parameters, result, row)
     docid = served.index.forward.docids.take([row])[0]
     reading = Reading()
     if explanation is not None:
@@ -59,25 +61,26 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "api": "v1",
         "index": served.name,
         "query": {"text": text, "terms": list(result.query.terms)},
-        "method": methods[0] if methods else FIRST_STAGE,
+        "method": ",".join(methods) or FIRST_STAGE,
         "docid": docid,
         "score": round(float(listed.scores[0]), 6),
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
-        **fallback_entries(result.fallback),
-        "explanation": explanation,
+        **fallback_entries(fallback),
+        "explanation": explanation.to_dict() if explanation else None,
         **asdict(reading),
     }
 
 
-def _explain_row(served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int) -> dict[str, Any] | None:
-    """The explanation as plain data; None where the method left the list unchanged."""
+def _explain_row(
+    served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int
+) -> tuple[Explanation | None, str | None]:
+    """The explanation, None where the methods left the list unchanged, and the reasons of those that did."""
     if not result.rerankers:
         pipeline = served.pipeline((), {}, parameters.first, first_stage_depth(served, parameters, (), full=True))
-        return explain_first_stage(pipeline, result.query, row).to_dict()
-    if result.fallback is not None:
-        return None
-    return result.rerankers[0].explain(result.query, result.before, row, result.context).to_dict()
+        return explain_first_stage(pipeline, result.query, row), None
+    explanation, fallbacks = explain_reranked(result.rerankers, result.query, result.before, result.after, row, result.context)
+    return explanation, fallback_reasons(fallbacks)
 
 
 def plot(served: ServedIndex, parameters: Parameters) -> bytes:
@@ -91,7 +94,7 @@ def plot(served: ServedIndex, parameters: Parameters) -> bytes:
         row = _listed_row(served, parameters, result)
         path = Path(folder) / "plot.svg"
         if not load_matplotlib():
-            raise OptionError("plots need matplotlib where the server runs; pip install 'kernelsearch[plots]'")
+            raise OptionError("plots need matplotlib where the server runs (the extra plots of kernelsearch)")
         try:
             document = row if parameters.docid is not None else None
             result.rerankers[0].plot(result.query, result.before, document, path, result.context)

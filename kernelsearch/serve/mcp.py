@@ -11,18 +11,18 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, parameters
-from kernelsearch.serve.errors import describe_error
+from kernelsearch.serve.errors import describe_error, describe_invalid
 from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.service import Service, describe_indexes
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from mcp.server.mcpserver.tools import Tool as ToolType
 
 
 PATH = "/mcp"
@@ -36,11 +36,35 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         from mcp.server.mcpserver.tools import Tool
         from mcp.server.transport_security import TransportSecuritySettings
     except ImportError:
-        raise OptionError("--mcp: needs the package mcp; pip install 'kernelsearch[mcp]'") from None
+        raise OptionError(f"needs the package mcp; {install_command('mcp')}", option=Flag("mcp")) from None
     limits = service.settings.limits
     search_reader = Reader(parameters.SEARCH, limits, ranks=True)
     explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)
     doc_reader, similar_reader = Reader(parameters.DOC, limits), Reader(parameters.SIMILAR, limits)
+
+    class StrictTool(Tool):
+        """A tool that refuses arguments which it does not have, and those of another type, in one line."""
+
+        async def run(self, arguments: dict[str, Any], *args: Any, **options: Any) -> Any:
+            try:
+                self.fn_metadata.validate_arguments(arguments)
+            except ValidationError as problem:
+                line = describe_invalid(problem, self.fn_metadata.arg_model.model_fields)
+                raise ToolError(f"Error executing tool {self.name}: {line}") from None
+            return await super().run(arguments, *args, **options)
+
+    def strict(tool: Tool) -> Tool:
+        """The library would ignore arguments that a tool does not have."""
+        lenient = tool.fn_metadata.arg_model
+
+        class Arguments(lenient):  # type: ignore[misc, valid-type]
+            """The arguments of the tool, and no others."""
+
+            model_config = ConfigDict(extra="forbid")
+
+        tool.fn_metadata.arg_model = Arguments
+        tool.parameters = Arguments.model_json_schema(by_alias=True)
+        return tool
 
     def reporting(tool: Callable[..., Any]) -> Callable[..., Any]:
         """The function `tool` with its errors described as the REST API describes them."""
@@ -108,7 +132,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         version=__version__,
         instructions=f"Searches the indexes {', '.join(service.names)} with BM25 and reranks with kernel methods.",
         log_level="WARNING",
-        tools=[_strict(Tool.from_function(reporting(function), structured_output=False)) for function in functions],
+        tools=[strict(StrictTool.from_function(reporting(function), structured_output=False)) for function in functions],
     )
     inner = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -120,17 +144,3 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
     )
     app.router.routes.extend(inner.routes)
     return server.session_manager.run()
-
-
-def _strict(tool: ToolType) -> ToolType:
-    """A tool that refuses arguments which it does not have; the library would ignore them."""
-    lenient = tool.fn_metadata.arg_model
-
-    class Arguments(lenient):  # type: ignore[misc, valid-type]
-        """The arguments of the tool, and no others."""
-
-        model_config = ConfigDict(extra="forbid")
-
-    tool.fn_metadata.arg_model = Arguments
-    tool.parameters = Arguments.model_json_schema(by_alias=True)
-    return tool

@@ -122,12 +122,17 @@ class CompareAnswer(BaseModel):
     highlight: list[str] | None = None
 
 
+PIECES = "the text in pieces: strings, and references {document | term | feature | symbol: text, meaning: text if known}"
+
+
 class Contribution(BaseModel):
     """A contribution to a score. The values of `parts` sum to `value`."""
 
     label: str
-    value: float
     detail: str
+    value: float
+    label_pieces: list[str | dict[str, str]] = Field(description=PIECES)
+    detail_pieces: list[str | dict[str, str]] = Field(description=PIECES)
     parts: list[Contribution]
 
 
@@ -157,7 +162,6 @@ class ExplainAnswer(BaseModel):
     explanation: Explanation | None = Field(description="null where the method left the list unchanged")
     titles: dict[str, str] = Field(description="titles of the documents that the explanation mentions, by docid")
     words: dict[str, str] = Field(description="words for the terms that the explanation mentions, where they differ")
-    meanings: dict[str, str] = Field(description="what the features of `auto` and `fusion` mean, by name")
 
 
 class DocAnswer(BaseModel):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kernelsearch.core.errors import OptionError, nearest
+from kernelsearch.core.errors import Flag, OptionError, nearest
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
@@ -19,28 +19,6 @@ from kernelsearch.serve.settings import RequestLimits
 MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
 #: Upper bounds of the number of fields and of filters.
 MAX_FIELDS, MAX_FILTERS = 50, 8
-#: Upper bound of finite values in lists of numbers, such as mslm's scales: windows are four times as wide.
-MAX_SCALE = 100
-#: Lower upper bounds for options whose cost grows with the square of the value, or with a product of several.
-MAX_BY_OPTION = {
-    "similar": 30,
-    "pairs-per-query": 50,
-    "docs": 100,
-    "terms": 100,
-    "draws": 64,
-    "pool": 1000,
-    "groups": 12,
-    "width": 401,
-    "rows": 512,
-    "columns": 64,
-    "rm3-terms": 100,
-    "rm3-docs": 100,
-    "rocchio-terms": 100,
-    "rocchio-docs": 100,
-}
-
-#: Values that requests may give to options that take any field or vectors on the command line.
-PUBLIC_CHOICES = {"documents": ("body", "title", "both")}
 
 QUERY = Option("query", str, None, "the query's text; may be left out where `topic` is given")
 HITS = Option("hits", int, 10, "documents in the answer", low=1)
@@ -108,22 +86,19 @@ class Parameters:
 
 
 def public_option(option: Option) -> Option | None:
-    """An option as requests may set it, with bounds on every number; None for an option that names a file.
-
-    Texts without choices are files, all but those of PUBLIC_CHOICES and the name of the vectors to use, which may have no
-    character of a path.
-    """
-    if option.name in PUBLIC_CHOICES:
-        return replace(option, choices=PUBLIC_CHOICES[option.name])
-    if option.kind is str and option.choices is None and option.name != "vectors":
+    """An option as requests may set it, with bounds on every number; None for an option that they may not set."""
+    if not option.requests:
         return None
+    if isinstance(option.requests, tuple) and option.names != "vectors":
+        return replace(option, choices=option.requests)
     if option.kind not in (int, float):
         return option
-    most = MAX_BY_OPTION.get(option.name, MAX_INT if option.kind is int else MAX_FLOAT)
-    high = most if option.high is None else min(option.high, most)
-    if option.many and option.kind is float:
-        high = option.high if option.high is not None else math.inf  # scales may be infinite; `_parse` checks finite values
-    return replace(option, high=high)
+    high = option.request_high
+    if high is None:
+        most = MAX_INT if option.kind is int else MAX_FLOAT
+        high = most if option.high is None else min(option.high, most)
+    # An unbounded number may be infinite; `_parse` compares the others with `request_high`.
+    return replace(option, high=option.high if option.unbounded else high, request_high=high)
 
 
 def _public_options(options: Iterable[Option]) -> list[Option]:
@@ -248,7 +223,8 @@ class Reader:
         try:
             parameters.filters.append(Filter.parse(text))
         except OptionError as problem:
-            raise OptionError(f"filter: {problem}") from None
+            problem.option = Flag("filter")
+            raise
 
     def _add_column(self, parameters: Parameters, value: str) -> None:
         names = tuple(name.strip() for name in value.split(","))
@@ -272,8 +248,9 @@ class Reader:
         parameters.methods.setdefault(owner, {})[option.key] = _parse(option, value, name)
 
     def _explain_unknown(self, owner: str, rest: str) -> str:
-        if owner in self.methods and any(option.name == rest for option in registry.method(owner).options):
-            return "names a file, which can only be set when the server is started"
+        for option in registry.method(owner).options if owner in self.methods else ():
+            if option.name == rest:
+                return f"{'names a file, which ' if option.is_file else ''}can only be set when the server is started"
         if owner in self.methods:
             return f"unknown parameter; those of {owner} are {', '.join(self.methods[owner])}"
         return f"unknown parameter; known: {', '.join([*self.own, *self.first])}" + (", METHOD.OPTION" if self.methods else "")
@@ -292,12 +269,13 @@ def _parse(option: Option, value: str, name: str) -> Any:
         if len(value) > 100 and option.kind is not str:
             raise OptionError("too long for a value")
         parsed = option.parse(value)
-        if option.many and option.kind is float and any(MAX_SCALE < item < math.inf for item in parsed or ()):
-            raise OptionError(f"a value is above {MAX_SCALE} and not inf")
+        values = parsed if isinstance(parsed, tuple) else (parsed,)
+        if option.unbounded and any(item is not None and option.request_high < item < math.inf for item in values):
+            raise OptionError(f"a value is above {option.request_high} and not inf")
         return parsed
     except OptionError as problem:
-        reason = str(problem).removeprefix("--").removeprefix(f"{option.name}: ").removeprefix(f"{option.key}: ")
-        raise OptionError(f"{name}: {reason}") from None
+        problem.option = Flag(name)
+        raise
 
 
 def _max_values(option: Option) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import SQLITE, Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError, KernelSearchError
+from kernelsearch.core.errors import Flag, InputError, KernelSearchError
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.rerankers.rbm25.similar_queries import check_log, open_log
 from kernelsearch.serve.impressions import ClickedLists
@@ -54,8 +54,10 @@ class ClickRecorder:
         elif log_file is not None and not (recording and Path(log_file).parent.is_dir()):
             if not self.path.is_file():
                 raise InputError(
-                    f"--clicks: {log_file}: no such file; python -m kernelsearch.clicks import --input LOG --output FILE makes "
-                    "one of a log, and --record-clicks makes one of clicks on the page"
+                    "no such file; python -m kernelsearch.clicks import --input LOG --output FILE makes one of a "
+                    "log, and --record-clicks makes one of clicks on the page",
+                    option=Flag("clicks"),
+                    path=log_file,
                 )
             self._log = open_log(index, log_file)
             try:
@@ -68,8 +70,9 @@ class ClickRecorder:
         with open(self.path, "rb") as stream:
             if stream.read(len(SQLITE)) not in (SQLITE, b""):
                 raise InputError(
-                    f"--record-clicks: {self.path} is not a database, which clicks are added to; make one of it with python -m "
-                    f"kernelsearch.clicks import --input {self.path} --output {self.path.with_suffix('.db')}"
+                    f"{self.path} is not a database, which clicks are added to; make one of it with python -m "
+                    f"kernelsearch.clicks import --input {self.path} --output {self.path.with_suffix('.db')}",
+                    option=Flag("record-clicks"),
                 )
 
     @property

@@ -119,7 +119,7 @@ class Service:
                     time.sleep(MOVING_SECONDS)
                     continue
                 if isinstance(problem, KernelSearchError):
-                    raise type(problem)(served.public_message(problem)) from None
+                    served.make_public(problem)
                 raise
         raise IndexReplaced(f"{name}: the index was replaced {ATTEMPTS} times during the request")
 
@@ -158,7 +158,8 @@ class Service:
         try:
             updated = update_index(Path(served.index.path), reader_of(add, True) if add else None, delete)
         except KernelSearchError as problem:
-            raise type(problem)(served.public_message(problem)) from None
+            served.make_public(problem)
+            raise
         finally:
             self._updating[name].release()
         self.refresh(name)
@@ -204,7 +205,8 @@ def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> 
         try:
             batch = answers.search_batch(group, requests)
         except KernelSearchError as problem:
-            raise type(problem)(group.served.public_message(problem)) from None
+            group.served.make_public(problem)
+            raise
         return [orjson.dumps(answer, option=JSON_OPTIONS) for answer in batch]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import Evaluation, Measure, evaluate
 from kernelsearch.similarity.engine import SimilarDocuments, Truth
@@ -19,7 +19,7 @@ def rank_documents(finder: SimilarDocuments, docids: Sequence[str], progress: Pr
     `docids` are ranked by `finder`; `progress` gets the progress. Raises InputError, before the first is ranked, for a docid
     that the index doesn't have.
     """
-    rows = [finder.index.row(docid, "--docids") for docid in docids]
+    rows = [finder.index.row(docid, "docids") for docid in docids]
     with progress("similar documents", total=len(rows), unit="document") as bar:
         for docid, row in zip(docids, rows, strict=True):
             ranked = finder.ranked(row)
@@ -35,7 +35,9 @@ def judged_documents(finder: SimilarDocuments, truth: Truth, limit: int, random_
     names = sorted(truth)
     present = [name for name, row in zip(names, finder.index.forward.rows_of(names).tolist(), strict=True) if row >= 0]
     if not present:
-        raise InputError(f"--evaluate: none of the {len(names)} documents with similar ones is in {finder.index.name}")
+        raise InputError(
+            f"none of the {len(names)} documents with similar ones is in {finder.index.name}", option=Flag("evaluate")
+        )
     if len(present) <= limit:
         return present
     chosen = np.random.default_rng(random_state).choice(len(present), limit, replace=False)

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.artefacts import refuse_foreign
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
-from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
+from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Feature
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
 from kernelsearch.similarity.latent import LatentSpace
@@ -45,7 +46,7 @@ class SimilarDocuments:
         self.model = models.load(model) if model is not None else None
         self.recipe = self.model.recipe if self.model else tuple(kernels or default_recipe(index))
         self.learner: Learner = self.model.learner if self.model else CombSUM(normalise="none")
-        self.kernels = PairKernels(index, self.recipe, "--model" if self.model else "--kernels")
+        self.kernels = PairKernels(index, self.recipe, Flag("model" if self.model else "kernels"))
         self._latent = LatentSpace(index) if LatentSpace.available(index) else None
 
     def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:
@@ -53,9 +54,9 @@ class SimilarDocuments:
 
         Raises an error for an unknown docid, and InputError for a document without a vector where only vectors are compared.
         """
-        row = self.index.row(docid, "--docid")
+        row = self.index.row(docid, "docid")
         if self.kernels.lacks_vectors(row):
-            raise InputError(f"--docid: {docid} has no vector, and {', '.join(self.recipe)} compares vectors only")
+            raise InputError(f"{docid} has no vector, and {', '.join(self.recipe)} compares vectors only", option=Flag("docid"))
         ranked = self.ranked(row)
         return list(zip(self.index.forward.docids.take(ranked.docs[:top]), ranked.scores[:top].tolist(), strict=True))
 
@@ -93,13 +94,13 @@ class SimilarDocuments:
 
     def explain(self, docid: str, other: str) -> Explanation:
         """Each kernel's part of the similarity of `other` to `docid`; raises InputError where it isn't a candidate."""
-        docs, table = self.table(self.index.row(docid, "--docid"))
-        place = np.flatnonzero(docs == self.index.row(other, "--explain"))
+        docs, table = self.table(self.index.row(docid, "docid"))
+        place = np.flatnonzero(docs == self.index.row(other, "explain"))
         if not len(place):
-            raise InputError(f"--explain: {other!r} is not among the {len(docs)} candidates of {docid!r}")
+            raise InputError(f"{other!r} is not among the {len(docs)} candidates of {docid!r}", option=Flag("explain"))
         parts = self.learner.contributions(table)[place[0]]
         order = np.argsort(-np.abs(parts), kind="stable")
-        contributions = tuple(Contribution(self.recipe[number], float(parts[number])) for number in order)
+        contributions = tuple(Contribution(Feature(self.recipe[number]), float(parts[number])) for number in order)
         shares = self.model.importance() if self.model else np.full(len(self.recipe), 1 / len(self.recipe))
         overall = {name: round(float(share), 4) for name, share in zip(self.recipe, shares, strict=True)}
         return Explanation("similar", other, float(parts.sum()), contributions, {"importance": overall})

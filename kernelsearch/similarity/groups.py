@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.clicks.store import ClickLog
+from kernelsearch.clicks.importing import opened_log
 from kernelsearch.core.errors import InputError, quote
 from kernelsearch.core.reading import lines
 
@@ -29,7 +29,7 @@ def groups_from_pairs(path: str | Path) -> Groups:
         if line.strip():
             pair = line.split("\t") if "\t" in line else line.split()
             if len(pair) != 2:
-                raise InputError(f"{path}: line {number}: two docids were expected, {len(pair)} found")
+                raise InputError(f"two docids were expected, {len(pair)} found", path=path, line=number)
             pairs.append([docid.strip() for docid in pair])
     return pairs
 
@@ -44,7 +44,7 @@ def groups_from_classes(path: str | Path) -> Groups:
         if line.strip():
             parts = line.rstrip("\n").split("\t") if "\t" in line else line.split(None, 1)
             if len(parts) != 2 or not all(part.strip() for part in parts):
-                raise InputError(f"{path}: line {number}: a docid and a class were expected")
+                raise InputError("a docid and a class were expected", path=path, line=number)
             classes.setdefault(parts[1].strip(), []).append(parts[0].strip())
     return list(classes.values())
 
@@ -58,19 +58,19 @@ def read_docids(path: str | Path) -> list[str]:
     for number, line in lines(path):
         docid = line.strip()
         if docid in groups:
-            raise InputError(f"{path}: line {number}: {quote(docid)} appears twice")
+            raise InputError(f"{quote(docid)} appears twice", path=path, line=number)
         if docid:
             groups[docid] = number
     if not groups:
-        raise InputError(f"{path}: no docids in it")
+        raise InputError("no docids in it", path=path)
     return list(groups)
 
 
 def groups_from_clicks(path: str | Path) -> Groups:
-    """The docids that were clicked for each query of the click database `path`. Raises InputError where it is none."""
-    log = ClickLog(Path(path))
-    shown = log.shown(np.array([number for number, _ in log.all_queries()], dtype=np.int64), clicked_only=True)
+    """The docids that were clicked for each query of the click log or database `path`. Raises InputError where it is none."""
     groups: dict[int, list[str]] = {}
-    for query, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-        groups.setdefault(query, []).append(docid)
+    with opened_log(path) as log:
+        shown = log.shown(np.array([number for number, _ in log.all_queries()], dtype=np.int64), clicked_only=True)
+        for query, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
+            groups.setdefault(query, []).append(docid)
     return list(groups.values())

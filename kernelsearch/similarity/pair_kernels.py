@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
@@ -33,10 +33,13 @@ STORED: dict[str, Callable[..., Floats]] = {
 SCALED = ("number", "date")
 
 
+KERNELS = Flag("kernels")
+
+
 class PairKernels:
     """A recipe of document kernels on one index; `option` is the option that error messages name."""
 
-    def __init__(self, index: OpenedIndex, recipe: Sequence[str], option: str = "--kernels") -> None:
+    def __init__(self, index: OpenedIndex, recipe: Sequence[str], option: Flag = KERNELS) -> None:
         self.index, self.recipe = index, tuple(recipe)
         self._parts = [_parse(name, option) for name in recipe]
         self._latent = LatentSpace(index) if any(kind == "latent" for kind, _ in self._parts) else None
@@ -158,7 +161,7 @@ class ScaledKernelSettings(StoredKernelSettings):
     )
 
 
-def _parse(text: str, option_name: str) -> tuple[str, Settings]:
+def _parse(text: str, option: Flag) -> tuple[str, Settings]:
     kind, _, tail = text.partition(":")
     if kind == "vectors":
         return kind, VectorKernelSettings(name=tail.removeprefix("name=") or None)
@@ -169,8 +172,8 @@ def _parse(text: str, option_name: str) -> tuple[str, Settings]:
         return kind, TextKernelSettings.of(parameters)
     if kind not in STORED:
         known = ", ".join(["latent", "vectors", *TEXT, *STORED, *registry.plugins()])
-        raise OptionError(f"{option_name}: unknown kernel {kind!r}; known: {known}")
+        raise OptionError(f"unknown kernel {kind!r}; known: {known}", option=option)
     settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(parameters)
     if not settings.field:
-        raise OptionError(f"{option_name}: {text!r} should name its field, as in {kind}:field=NAME")
+        raise OptionError(f"{text!r} should name its field, as in {kind}:field=NAME", option=option)
     return kind, settings

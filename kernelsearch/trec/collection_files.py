@@ -42,6 +42,7 @@ _MAGIC = (
     (b"\xff\xd8\xff", "an image"),
     (b"GIF8", "an image"),
     (b"BZh", "a bzip2 file"),
+    (b"\x1f\x9d", "a file of compress (.Z)"),
     (b"\xfd7zXZ", "an xz file"),
     (b"\x28\xb5\x2f\xfd", "a zstd file"),
     (b"7z\xbc\xaf", "a 7-Zip archive"),
@@ -60,12 +61,12 @@ def folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
     """
     corpora = [file for file in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if file.exists()]
     if kind == "beir" and not corpora:
-        raise InputError(f"{folder}: no corpus.jsonl in it, a BEIR folder was expected")
+        raise InputError("no corpus.jsonl in it, a BEIR folder was expected", path=folder)
     if corpora and kind in (None, "beir"):
         return [(corpora[0], "beir")]
     files = _list_files(folder)
     if not files:
-        raise InputError(f"{folder}: an empty folder, documents were expected")
+        raise InputError("an empty folder, documents were expected", path=folder)
     known: dict[str, list[tuple[Path, str]]] = {}
     others: list[Path] = []
     for file in files:
@@ -78,7 +79,7 @@ def folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
             known.setdefault("pages" if file_kind in PAGES and kind is None else file_kind, []).append((file, file_kind))
     if not known or (kind is not None and kind not in known):
         wanted = f"{kind} files" if kind else "files of a format that can be read"
-        raise InputError(f"{folder}: no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}")
+        raise InputError(f"no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}", path=folder)
     chosen_group = kind or max(known, key=lambda group: sum(file.stat().st_size for file, _ in known[group]))
     others += [file for group, members in known.items() if group != chosen_group for file, _ in members]
     if others:
@@ -105,7 +106,7 @@ def _list_files(folder: Path) -> list[Path]:
     """
 
     def fail(problem: OSError) -> None:
-        raise InputError(f"{problem.filename}: cannot be read ({problem.strerror})") from None
+        raise InputError(f"cannot be read ({problem.strerror})", path=problem.filename) from None
 
     files: list[Path] = []
     for place, folders, names in os.walk(folder, onerror=fail):
@@ -153,10 +154,10 @@ def _guess_from(start: bytes, path: Path) -> str:
     if start.startswith(b"PAR1"):
         return "parquet"
     if what := _binary(start):
-        raise InputError(f"{path}: {what}, which can't be read; formats: {', '.join(FORMATS)}")
+        raise InputError(f"{what}, which can't be read; formats: {', '.join(FORMATS)}", path=path)
     text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     if not text:
-        raise InputError(f"{path}: empty, documents were expected")
+        raise InputError("empty, documents were expected", path=path)
     first = text.partition("\n")[0]
     if text.startswith("{"):
         return "jsonl"

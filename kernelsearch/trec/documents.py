@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import EncodingError, InputError, OptionError, quote, short
+from kernelsearch.core.errors import EncodingError, Flag, InputError, OptionError, quote, short
 from kernelsearch.trec.collection_files import FORMATS, PAGES, folder_files, guess_format
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
@@ -81,14 +81,16 @@ def read_documents(
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file or folder") from None
+        raise InputError("no such file or folder", path=path) from None
     except (OSError, ValueError) as problem:
-        raise InputError(f"{short(str(path))}: cannot be read ({getattr(problem, 'strerror', problem)})") from None
+        raise InputError(f"cannot be read ({getattr(problem, 'strerror', problem)})", path=path) from None
     if kind is not None and kind not in FORMATS:
-        raise OptionError(f"--format: {quote(kind)} is not one of {', '.join(FORMATS)}")
+        raise OptionError(f"{quote(kind)} is not one of {', '.join(FORMATS)}", option=Flag("format"))
     columns = {name: column.strip() for name, column in (columns or {}).items()}
     if number_documents and "id" in columns:
-        raise OptionError(f"--number-documents: the ids are those of {quote(columns['id'])}, which --columns names")
+        raise OptionError(
+            f"the ids are those of {quote(columns['id'])}, which ", Flag("columns"), " names", option=Flag("number-documents")
+        )
     files = folder_files(path, kind) if is_folder else [(path, kind or guess_format(path))]
     count = 0
     for file, file_kind in files:
@@ -101,10 +103,11 @@ def read_documents(
                 record = _rename(record, columns, place)
             if number_documents:
                 record = number_record(record, count + 1)
-            yield place, make_document(record, place, join_titles=join_titles)
+            # The title of TREC text is one of the elements whose text the contents are.
+            yield place, make_document(record, place, join_titles=join_titles and file_kind != "trec")
             count += 1
     if not count:
-        raise InputError(f"{path}: no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})")
+        raise InputError(f"no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})", path=path)
 
 
 def number_record(record: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -123,9 +126,12 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
         arrays = arrays_of_objects(record)
         envelope = f"; if {arrays[0]} is the list of documents, jq '.{arrays[0]}' FILE > NEW.json extracts it" if arrays else ""
         raise InputError(
-            f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); --columns "
-            "id=NAME,contents=NAME names other keys, --number-documents (in Python: number_documents=True) numbers the "
-            f"documents{envelope}"
+            f"a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); ",
+            Flag("columns"),
+            " id=NAME,contents=NAME names other keys, ",
+            Flag("number-documents", value=True),
+            f" numbers the documents{envelope}",
+            path=place,
         )
     docid = check_id(id_text(docid, place), "document", place)
     title = _text(record.get("title"), "title", place, docid)
@@ -136,8 +142,10 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
         key = next((key for key in TEXT_NAMES if key in record), None)
         if key is None and not title:
             raise InputError(
-                f"{_document_place(place, docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
-                f"{_keys(record)}); --columns contents=NAME names another key"
+                f"{_document_place(place, docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; "
+                f"found {_keys(record)}); ",
+                Flag("columns"),
+                " contents=NAME names another key",
             )
         # As BEIR and Anserini do it: always joined.
         contents, join = _text(record[key], key, place, docid) if key is not None else "", join_titles and bool(title)
@@ -169,12 +177,12 @@ def id_text(value: object, place: str) -> str:
     if hasattr(value, "tolist"):  # a number of numpy
         value = value.tolist()
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
+        raise InputError(f"document id {quote(value)} is neither text nor a number", path=place)
     try:
         # A column of ids in which some cells are empty is one of floats in many tables.
         return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
     except ValueError:  # an integer of more than 4,300 digits
-        raise InputError(f"{place}: document id of {quote(value)} is too long") from None
+        raise InputError(f"document id of {quote(value)} is too long", path=place) from None
 
 
 def contains_title(contents: str, title: str) -> bool:
@@ -191,7 +199,9 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, sign, column = (part.strip() for part in text.partition("="))
         if not sign or not column or name not in ("id", "contents", "title") or name in columns:
-            raise OptionError(f"--columns: {quote(text)} is not id=NAME, contents=NAME or title=NAME, each at most once")
+            raise OptionError(
+                f"{quote(text)} is not id=NAME, contents=NAME or title=NAME, each at most once", option=Flag("columns")
+            )
         columns[name] = column
     return columns
 
@@ -209,10 +219,13 @@ def _records(file: Path, kind: str, columns: Mapping[str, str], encoding: str, s
     try:
         yield from _reader(kind, columns, numbered)(file, encoding)
     except InputError as problem:
-        advice = "; --encoding names another one, such as windows-1252" if isinstance(problem, EncodingError) else ""
+        if isinstance(problem, EncodingError):
+            problem.args += ("; ", Flag("encoding"), " names another one, such as windows-1252")
+        if skips is False:
+            problem.args += ("; ", Flag("skip-unreadable"), " leaves it out")
         if not skips:
-            raise InputError(f"{problem}{advice}" + ("; --skip-unreadable leaves it out" if skips is False else "")) from None
-        logger.warning("%s%s; left out", problem, advice)
+            raise
+        logger.warning("%s; left out", problem)
 
 
 def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> dict[str, Any]:
@@ -223,8 +236,8 @@ def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> d
         try:
             renamed[target] = find_value(record, column)
         except KeyError:
-            message = f"{place}: no {quote(column)}, which --columns names, among {short(', '.join(map(str, record)))}"
-            raise InputError(message) from None
+            listed = short(", ".join(map(str, record)))
+            raise InputError(f"no {quote(column)}, which ", Flag("columns"), f" names, among {listed}", path=place) from None
     if "id" in columns:
         # Another column that is called id is no longer one.
         record = {name: value for name, value in record.items() if name not in ID_NAMES}

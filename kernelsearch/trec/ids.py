@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kernelsearch.core.errors import InputError, quote
+from kernelsearch.core.errors import Flag, InputError, quote
 
 #: The longest id, in bytes of UTF-8: Lucene refuses terms of more than 32,766, and an id is one term.
 MAX_ID = 32_766
@@ -18,12 +18,12 @@ def check_id(text: str, what: str, place: str) -> str:
     `what` is "document" or "topic", `place` the file and line for messages.
     """
     if not text:
-        raise InputError(f"{place}: a {what} without an id")
+        raise InputError(f"a {what} without an id", path=place)
     if text.startswith("\ufeff"):
-        raise InputError(f"{place}: {what} id {quote(text)} begins with a byte-order mark; were two files joined?")
+        raise InputError(f"{what} id {quote(text)} begins with a byte-order mark; were two files joined?", path=place)
     if _REFUSED.search(text):
-        advice = "; --number-documents numbers the documents instead" if what == "document" else ""
-        raise InputError(f"{place}: {what} id {quote(text)} has white space or a control character in it{advice}")
+        advice = ("; ", Flag("number-documents", value=True), " numbers the documents instead") if what == "document" else ()
+        raise InputError(f"{what} id {quote(text)} has white space or a control character in it", *advice, path=place)
     if len(text) > MAX_ID // 4 and len(text.encode()) > MAX_ID:
-        raise InputError(f"{place}: {what} id {quote(text)} has more than {MAX_ID} bytes")
+        raise InputError(f"{what} id {quote(text)} has more than {MAX_ID} bytes", path=place)
     return text

@@ -24,12 +24,12 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         elif len(parts) == 3:
             qid, docid, grade = parts
         else:
-            raise InputError(f"{path}: line {number}: {len(parts)} columns, a judgement has 4 (or 3 in BEIR's form)")
+            raise InputError(f"{len(parts)} columns, a judgement has 4 (or 3 in BEIR's form)", path=path, line=number)
         try:
             value = whole_number(grade, low=-MAX_GRADE, high=MAX_GRADE)
         except ValueError:
             raise InputError(
-                f"{path}: line {number}: grade {quote(grade)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}"
+                f"grade {quote(grade)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}", path=path, line=number
             ) from None
         if not line.isprintable():
             place = f"{path}: line {number}"
@@ -38,9 +38,9 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         known = qrels.setdefault(qid, {})
         if docid in known and known[docid] != value:
             raise InputError(
-                f"{path}: line {number}: topic {short(qid)}, document {short(docid)} is judged twice, with different grades"
+                f"topic {short(qid)}, document {short(docid)} is judged twice, with different grades", path=path, line=number
             )
         known[docid] = value
     if not qrels:
-        raise InputError(f"{path}: no judgements in it")
+        raise InputError("no judgements in it", path=path)
     return qrels

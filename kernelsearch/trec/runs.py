@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
 from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import TextBlock, text_blocks, to_number, whole_number
 from kernelsearch.trec.ids import MAX_ID, check_id
@@ -57,7 +57,7 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
             reader.add_columns(columns, block.number)
     run = reader.ranked()
     if not run:
-        raise InputError(f"{path}: no results in it")
+        raise InputError("no results in it", path=path)
     return run
 
 
@@ -155,14 +155,14 @@ class _Reader:
                     qid, docid, rank = parts[0], parts[1], whole_number(parts[2])
                     score = _reciprocal(rank)
                 else:
-                    raise InputError(f"{place}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
+                    raise InputError(f"{len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)", path=place)
             except ValueError:
                 shown = " ".join(parts[3:5] if len(parts) == 6 else parts[2:])
                 raise InputError(
-                    f"{place}: rank or score is not a number, or a rank has more than 64 bits: {quote(shown)}"
+                    f"rank or score is not a number, or a rank has more than 64 bits: {quote(shown)}", path=place
                 ) from None
             if not math.isfinite(score):
-                raise InputError(f"{place}: score {short(parts[4])} is not finite")
+                raise InputError(f"score {short(parts[4])} is not finite", path=place)
             if not line.isprintable():
                 check_id(qid, "topic", place)
                 check_id(docid, "document", place)
@@ -186,7 +186,7 @@ class _Reader:
         return {qid: topic.ranked() for qid, topic in self._topics.items()}
 
     def _twice(self, number: int, qid: str, docid: str) -> InputError:
-        return InputError(f"{self.path}: line {number}: topic {short(qid)} lists document {short(docid)} twice")
+        return InputError(f"topic {short(qid)} lists document {short(docid)} twice", path=self.path, line=number)
 
 
 def _reciprocal(rank: int) -> float:
@@ -240,7 +240,7 @@ def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch")
 def write_run(path: str | Path, ranked: Iterable[RankedList], kind: str = "trec", tag: str = "kernelsearch") -> int:
     """Writes the run file `path` atomically and returns the number of topics; the other parameters are those of `run_lines`."""
     if kind not in FORMATS:
-        raise OptionError(f"--output-format: {kind!r} is not one of {', '.join(FORMATS)}")
+        raise OptionError(f"{kind!r} is not one of {', '.join(FORMATS)}", option=Flag("output-format"))
     count = 0
     with write_file(path) as stream:
         for topic in ranked:

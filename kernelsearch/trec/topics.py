@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
 from kernelsearch.core.reading import TextFile, json_lines
 from kernelsearch.trec.ids import check_id
 
@@ -34,14 +34,14 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
     file = TextFile(path)
     kind = kind or _guess(file)
     if kind not in FORMATS:
-        raise OptionError(f"--topics-format: {quote(kind)} is not one of {', '.join(FORMATS)}")
+        raise OptionError(f"{quote(kind)} is not one of {', '.join(FORMATS)}", option=Flag("topics-format"))
     readers: dict[str, Reader] = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": partial(_trec, field=field)}
     topics: dict[str, str] = {}
     empty: dict[str, int] = {}  # topics without text, with their lines
     for number, qid, text in readers[kind](file):
         check_id(qid, "topic", f"{path}: line {number}")
         if qid in topics or qid in empty:
-            raise InputError(f"{path}: line {number}: topic {short(qid)} appears twice")
+            raise InputError(f"topic {short(qid)} appears twice", path=path, line=number)
         if text.strip():
             topics[qid] = _WHITE_SPACE.sub(" ", text).strip()
         else:
@@ -49,10 +49,10 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
     if empty:
         first, line = next(iter(empty.items()))
         if not topics:
-            raise InputError(f"{path}: line {line}: topic {short(first)} has no text, nor has any other (read as {kind})")
+            raise InputError(f"topic {short(first)} has no text, nor has any other (read as {kind})", path=path, line=line)
         warn_about_empty(list(empty), f"{path}: line {line}")
     if not topics:
-        raise InputError(f"{path}: no topics in it (read as {kind})")
+        raise InputError(f"no topics in it (read as {kind})", path=path)
     return topics
 
 
@@ -73,7 +73,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise OptionError(f"--shard: {quote(text)} is not I/N with I from 1 to N, such as 2/8")
+        raise OptionError(f"{quote(text)} is not I/N with I from 1 to N, such as 2/8", option=Flag("shard"))
     return int(match[1]), int(match[2])
 
 
@@ -92,7 +92,7 @@ def _guess(file: TextFile) -> str:
     """The format by the first line, which stays to be read."""
     first = file.first_line()
     if first is None:
-        raise InputError(f"{file.path}: empty, topics were expected")
+        raise InputError("empty, topics were expected", path=file.path)
     text = first.strip().lower()
     if text.startswith("{"):
         return "jsonl"
@@ -107,7 +107,7 @@ def _tsv(file: TextFile) -> Iterator[tuple[int, str, str]]:
             continue
         qid, tab, text = line.partition("\t")
         if not tab:
-            raise InputError(f"{file.path}: line {number}: no tab between topic id and text")
+            raise InputError("no tab between topic id and text", path=file.path, line=number)
         yield number, qid.strip(), text
 
 
@@ -117,7 +117,7 @@ def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
         text = next((record[key] for key in ("text", "query", "title") if key in record), "")
         is_text = isinstance(qid, str | int) and isinstance(text, str | int | float | None)
         if not is_text or isinstance(qid, bool) or isinstance(text, bool):
-            raise InputError(f"{file.path}: line {number}: the id and the text of a topic must be text")
+            raise InputError("the id and the text of a topic must be text", path=file.path, line=number)
         yield number, str(qid).strip(), "" if text is None else str(text)
 
 
@@ -131,7 +131,7 @@ def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
     wanted = field.split("+")
     for name in wanted:
         if name not in FIELDS:
-            raise OptionError(f"--topics-field: {quote(name)} is not one of {', '.join(FIELDS)} (joined with +)")
+            raise OptionError(f"{quote(name)} is not one of {', '.join(FIELDS)} (joined with +)", option=Flag("topics-field"))
     for start, text in _elements(file, "top"):
         parts = _topic_parts(text)
         yield start, parts.get("number", ""), " ".join(parts.get(name, "") for name in wanted)
@@ -146,7 +146,7 @@ def _elements(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
         if stripped.lower().startswith(opening):
             if inside:
                 raise InputError(
-                    f"{file.path}: line {number}: <{tag}> within the topic of line {start}, which has no line </{tag}>"
+                    f"<{tag}> within the topic of line {start}, which has no line </{tag}>", path=file.path, line=number
                 )
             start, inside, body = number, True, [stripped[len(opening) :]]
         elif inside and stripped.lower().startswith(closing):
@@ -155,7 +155,7 @@ def _elements(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
         elif inside:
             body.append(line)
     if inside:
-        raise InputError(f"{file.path}: line {start}: <{tag}> without </{tag}>")
+        raise InputError(f"<{tag}> without </{tag}>", path=file.path, line=start)
 
 
 #: TREC tag, the label that often follows it, the field's name in kernelsearch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelsearch.core.errors import InputError, short
+from kernelsearch.core.errors import Flag, InputError, short
 
 
 def find_value(record: Mapping[str, Any], name: str) -> Any:
@@ -35,7 +35,9 @@ def text_of(value: object, key: str, place: str) -> str:
     if isinstance(value, Mapping) and value:
         inner = next((name for name in value if isinstance(value[name], str)), next(iter(value)))
         raise InputError(
-            f"{place}: {key} is an object ({short(', '.join(map(str, value)), 100)}), a text was expected; --columns "
-            f"{'title' if key == 'title' else 'contents'}={key}.{inner} names a text in it"
+            f"{key} is an object ({short(', '.join(map(str, value)), 100)}), a text was expected; ",
+            Flag("columns"),
+            f" {'title' if key == 'title' else 'contents'}={key}.{inner} names a text in it",
+            path=place,
         )
-    raise InputError(f"{place}: {key} has the type {type(value).__name__}, a text was expected")
+    raise InputError(f"{key} has the type {type(value).__name__}, a text was expected", path=place)

@@ -36,13 +36,13 @@ def read_weighted_queries(path: str | Path) -> dict[str, Query]:
             weights = tuple(float(weight) for weight in terms.values())
         except (ValueError, KeyError, TypeError, OverflowError):
             raise InputError(
-                f'{path}: line {number}: not a weighted query such as {{"qid": "1", "terms": {{"word": 0.5}}}}'
+                'not a weighted query such as {"qid": "1", "terms": {"word": 0.5}}', path=path, line=number
             ) from None
         if not all(0 <= weight <= MAX_WEIGHT for weight in weights):
-            raise InputError(f"{path}: line {number}: weights must be finite and not negative, and at most {MAX_WEIGHT:g}")
+            raise InputError(f"weights must be finite and not negative, and at most {MAX_WEIGHT:g}", path=path, line=number)
         if qid in queries:
-            raise InputError(f"{path}: line {number}: query {short(qid)} appears twice")
+            raise InputError(f"query {short(qid)} appears twice", path=path, line=number)
         queries[qid] = Query(text, tuple(map(str, terms)), weights, qid)
     if not queries:
-        raise InputError(f"{path}: no weighted queries in it")
+        raise InputError("no weighted queries in it", path=path)
     return queries

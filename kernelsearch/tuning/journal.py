@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.files import not_writable
 from kernelsearch.core.reading import parse_json, read_bytes
 from kernelsearch.tuning.space import Setting, key
@@ -59,7 +59,7 @@ class Journal:
         data = read_bytes(self.path, LARGEST)
         whole = data.rfind(b"\n") + 1
         if not whole and data[: len(HEAD)] != HEAD[: len(data)]:
-            raise InputError(f"{self.path}: line 1: not a tuning result; remove the file or name another")
+            raise InputError("line 1: not a tuning result; remove the file or name another", path=self.path)
         lines = data[:whole].split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             record = parse_json(line, f"{self.path}: line {number}")
@@ -72,7 +72,7 @@ class Journal:
                         raise ValueError
                     self.values[key(record["setting"])] = values
             except (ValueError, KeyError, TypeError, OverflowError):
-                raise InputError(f"{self.path}: line {number}: not a tuning result; remove the file or name another") from None
+                raise InputError("not a tuning result; remove the file or name another", path=self.path, line=number) from None
         return whole
 
     def _check(self, record: dict[str, Any]) -> None:
@@ -80,8 +80,10 @@ class Journal:
             raise ValueError
         if record["identity"] != self._head["identity"] or record["topics"] != self._head["topics"]:
             raise InputError(
-                f"{self.path}: results of another tuning (other index, topics, judgements, measure, flags or versions); "
-                "remove the file or name another with --results"
+                "results of another tuning (other index, topics, judgements, measure, flags or versions); "
+                "remove the file or name another with ",
+                Flag("results"),
+                path=self.path,
             )
 
     def add(self, setting: Setting, values: NDArray[np.float64]) -> None:

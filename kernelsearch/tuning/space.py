@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
@@ -38,7 +38,10 @@ def default_grid(methods: Sequence[str]) -> list[str]:
     if unknown:
         known = ", ".join(option.name for option in registry.method(unknown[0]).options) or "none"
         raise OptionError(
-            f"--try: {unknown[0]} has no default grid; name what to try with --try {unknown[0]}.NAME=VALUES; names: {known}"
+            f"{unknown[0]} has no default grid; name what to try with ",
+            Flag("try", value=unknown[0]),
+            f".NAME=VALUES; names: {known}",
+            option=Flag("try"),
         )
     return [text for name in (methods or [""]) for text in DEFAULT_GRIDS[name]]
 
@@ -101,7 +104,7 @@ def parse_dimension(text: str, methods: Sequence[str]) -> Dimension:
     """
     name, sign, values_text = text.partition("=")
     if not sign or not values_text:
-        raise OptionError(f"--try: {text!r} is not NAME=VALUES, such as klsa.z=1,5,10 or b=0.1..0.9")
+        raise OptionError(f"{text!r} is not NAME=VALUES, such as klsa.z=1,5,10 or b=0.1..0.9", option=Flag("try"))
     option = find_option(name, methods)
     start, dots, end = values_text.removeprefix("log:").partition("..")
     if dots:
@@ -110,22 +113,25 @@ def parse_dimension(text: str, methods: Sequence[str]) -> Dimension:
     try:
         values = tuple(option.parse(part) for part in parts)
     except OptionError as problem:
-        raise OptionError(f"--try {name}: {str(problem).partition(': ')[2]}") from None
+        problem.option = Flag("try", value=name)
+        raise
     if len(set(values)) < len(values):
-        raise OptionError(f"--try {name}: a value is given twice in {values_text}")
+        raise OptionError(f"a value is given twice in {values_text}", option=Flag("try", value=name))
     return Dimension(name, option, values)
 
 
 def _range(name: str, option: Option, start: str, end: str, logarithmic: bool) -> Dimension:
     if option.kind not in (int, float) or option.many:
-        raise OptionError(f"--try {name}: only numbers have ranges; list the values")
+        raise OptionError("only numbers have ranges; list the values", option=Flag("try", value=name))
     try:
         low, high = option.parse(start), option.parse(end)
     except OptionError as problem:
-        raise OptionError(f"--try {name}: {str(problem).partition(': ')[2]}") from None
+        problem.option = Flag("try", value=name)
+        raise
     if not low < high or (logarithmic and low <= 0):
         raise OptionError(
-            f"--try {name}: {start}..{end} is not a range from a lower to a higher {'positive ' * logarithmic}number"
+            f"{start}..{end} is not a range from a lower to a higher {'positive ' * logarithmic}number",
+            option=Flag("try", value=name),
         )
     return Dimension(name, option, low=float(low), high=float(high), logarithmic=logarithmic)
 
@@ -134,7 +140,7 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
     """The declaration of the parameter `name`, such as `k1` or `klsa.z`; raises OptionError for others than of `methods`."""
     owner, dot, rest = name.partition(".")
     if dot and owner not in methods:
-        raise OptionError(f"--try {name}: has no effect without --rerank {owner}")
+        raise OptionError("has no effect without ", Flag("rerank", value=owner), option=Flag("try", value=name))
     options = registry.method(owner).options if dot else FirstStageSettings.options
     key = (rest if dot else name).replace("-", "_")
     for option in options:
@@ -142,18 +148,27 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
             return option
     for option in registry.method(owner).fit_options if dot else ():
         if option.key == key and registry.method(owner).fitted_option is None:
-            raise OptionError(f"--try {name}: {owner} is trained on judgements or clicks, which tune needs for itself")
+            raise OptionError(
+                f"{owner} is trained on judgements or clicks, which tune needs for itself", option=Flag("try", value=name)
+            )
         if option.key == key:
             return option
     known = ", ".join(option.name for option in options)
-    raise OptionError(f"--try {name}: no such parameter of {owner if dot else 'the first stage'}; known: {known}")
+    raise OptionError(
+        f"no such parameter of {owner if dot else 'the first stage'}; known: {known}", option=Flag("try", value=name)
+    )
 
 
 def grid(dimensions: Sequence[Dimension]) -> Iterator[Setting]:
     """All combinations of values of `dimensions`; the last one changes fastest. Raises OptionError for a range."""
     for dimension in dimensions:
         if dimension.is_range:
-            raise OptionError(f"--try {dimension.name}: a range has no grid; list its values, or draw from it with --samples N")
+            raise OptionError(
+                "a range has no grid; list its values, or draw from it with ",
+                Flag("samples"),
+                " N",
+                option=Flag("try", value=dimension.name),
+            )
     for values in itertools.product(*(dimension.values for dimension in dimensions)):
         yield dict(zip((dimension.name for dimension in dimensions), values, strict=True))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
@@ -84,7 +84,9 @@ def encode_documents(
             work.save(start + len(rows))
             bar.update(len(rows))
     if work.writer is None:
-        raise InputError(f"--field: no document has a text stored as {field!r}; index with the text, or import vectors")
+        raise InputError(
+            f"no document has a text stored as {field!r}; index with the text, or import vectors", option=Flag("field")
+        )
     present, dims = work.present, work.writer.matrix.shape[1]
 
     def fill(partial: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.types import Query
 from kernelsearch.encoders import Encoder, open_encoder
@@ -47,9 +47,13 @@ class QueryVectors:
         """Raises OptionError, with the options that help, where no query can have a vector: no file and no encoder is known."""
         if self._file is None and self._source is None:
             raise OptionError(
-                f"vectors {self._documents.name!r}: where do the queries' vectors come from? --vectors.queries FILE gives "
-                "them by topic id, --vectors.encoder FOLDER encodes them (kernelsearch.serve: --query-vectors FILE; in Python: "
-                'vectors={"queries": FILE} where the index is opened)'
+                f"vectors {self._documents.name!r}: where do the queries' vectors come from? ",
+                Flag("queries", "vectors"),
+                " FILE gives them by topic id, ",
+                Flag("encoder", "vectors"),
+                " FOLDER encodes them (kernelsearch.serve: ",
+                Flag("query-vectors"),
+                ' FILE; in Python: vectors={"queries": FILE} where the index is opened)',
             )
 
     def stamp(self) -> str:
@@ -99,8 +103,10 @@ class QueryVectors:
         vectors = self._encoder.queries(texts)
         if vectors.shape[1] != self._documents.dims:
             raise InputError(
-                f"--vectors.encoder: {self._encoder.source}: makes vectors of {vectors.shape[1]} dimensions, "
-                f"those of {self._documents.name!r} have {self._documents.dims}"
+                f"makes vectors of {vectors.shape[1]} dimensions, those of {self._documents.name!r} have "
+                f"{self._documents.dims}",
+                option=Flag("encoder", "vectors"),
+                path=self._encoder.source,
             )
         return unit_rows(vectors) if self._documents.normalised else vectors
 
@@ -113,8 +119,9 @@ class QueryVectors:
             changed = [key for key in {**self._declared, **now} if key != "source" and self._declared.get(key) != now.get(key)]
             if changed:
                 raise ArtefactError(
-                    f"--vectors.encoder: {self._source}: not the encoder that made the vectors {self._documents.name!r} "
-                    f"(its {changed[0]} differs)"
+                    f"not the encoder that made the vectors {self._documents.name!r} (its {changed[0]} differs)",
+                    option=Flag("encoder", "vectors"),
+                    path=self._source,
                 )
         return encoder
 
@@ -136,5 +143,5 @@ def _read(file: str, documents: DocumentVectors) -> Mapping[str, NDArray[np.floa
             vectors = unit_rows(block.vectors) if documents.normalised else block.vectors
             stored.update(zip(block.ids, vectors, strict=True))
     except InputError as problem:
-        raise InputError(f"--vectors.queries: {problem}") from None
+        raise InputError(problem, option=Flag("queries", "vectors")) from None
     return stored

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError, short
+from kernelsearch.core.errors import Flag, InputError, OptionError, short
 from kernelsearch.core.reading import json_lines, lines, open_bytes, open_file, report_damage
 from kernelsearch.core.rows import MAX_DIMS
 from kernelsearch.neighbours.faiss_files import check_file
@@ -71,11 +71,11 @@ class VectorReader(ABC):
             dims = vectors.shape[1]
             bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
             if len(bad):
-                raise InputError(f"{self._place(ids, first, int(bad[0]))}: a value that is not a finite number")
+                raise InputError("a value that is not a finite number", path=self._place(ids, first, int(bad[0])))
             yield VectorBlock(ids, vectors, first)
             first += len(ids)
         if first == 1:
-            raise InputError(f"{self.path}: no vectors in it")
+            raise InputError("no vectors in it", path=self.path)
 
     def _rectangular(self, ids: list[str], raw: Any, first: int, dims: int | None) -> NDArray[np.float32]:
         """The vectors as one array, all of the same length."""
@@ -83,12 +83,12 @@ class VectorReader(ABC):
             try:
                 sizes = [len(vector) for vector in raw]
             except TypeError:
-                raise InputError(f"{self.path}: after {self.row} {first - 1}: a vector that is no list of numbers") from None
+                raise InputError(f"after {self.row} {first - 1}: a vector that is no list of numbers", path=self.path) from None
             wanted = dims if dims is not None else sizes[0]
             for place, size in enumerate(sizes):
                 if size != wanted or not size:
                     expected = f" where {wanted} were expected" if wanted else ", at least 1 was expected"
-                    raise InputError(f"{self._place(ids, first, place)}: {size} dimensions{expected}")
+                    raise InputError(f"{size} dimensions{expected}", path=self._place(ids, first, place))
             refuse_dims(self.path, wanted)
             try:
                 with np.errstate(over="ignore"):
@@ -96,15 +96,17 @@ class VectorReader(ABC):
             except (TypeError, ValueError, OverflowError):
                 for place, vector in enumerate(raw):
                     if not all(isinstance(value, int | float) for value in vector):
-                        raise InputError(f"{self._place(ids, first, place)}: a value that is not a number") from None
+                        raise InputError("a value that is not a number", path=self._place(ids, first, place)) from None
                     if any(isinstance(value, int) and abs(value) > sys.float_info.max for value in vector):
-                        raise InputError(f"{self._place(ids, first, place)}: a value that is not a finite number") from None
+                        raise InputError("a value that is not a finite number", path=self._place(ids, first, place)) from None
                 raise
         if raw.ndim != 2 or raw.dtype.kind not in "fiu":
-            raise InputError(f"{self.path}: vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected")
+            raise InputError(
+                f"vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected", path=self.path
+            )
         refuse_dims(self.path, raw.shape[1])
         if dims is not None and raw.shape[1] != dims:
-            raise InputError(f"{self._place(ids, first, 0)}: {raw.shape[1]} dimensions where {dims} were expected")
+            raise InputError(f"{raw.shape[1]} dimensions where {dims} were expected", path=self._place(ids, first, 0))
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(raw, dtype=np.float32)
 
@@ -121,9 +123,9 @@ class ArrayReader(VectorReader):
         self.vectors = np.asarray(vectors)
         self.total = len(self.ids)
         if self.vectors.ndim != 2:
-            raise InputError(f"{self.path}: an array of shape {self.vectors.shape}; one row per document was expected")
+            raise InputError(f"an array of shape {self.vectors.shape}; one row per document was expected", path=self.path)
         if len(self.vectors) != self.total:
-            raise InputError(f"{self.path}: {len(self.vectors)} rows, but {self.total} ids")
+            raise InputError(f"{len(self.vectors)} rows, but {self.total} ids", path=self.path)
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
         step = max(1, block // (4 * max(1, self.vectors.shape[1])))
@@ -137,7 +139,7 @@ class NpyReader(VectorReader):
     def __init__(self, path: Path, ids: Path | None) -> None:
         super().__init__(path)
         if ids is None:
-            raise OptionError(f"{path}: a .npy file has no ids; --ids names the file of them, one per line")
+            raise OptionError("a .npy file has no ids; ", Flag("ids"), " names the file of them, one per line", path=path)
         self.ids = ids
         with open_bytes(path) as stream:
             self.total = _npy_header(stream, path)[0][0]
@@ -149,7 +151,7 @@ class NpyReader(VectorReader):
         else:
             names = [line for _, line in lines(self.ids) if line]
         if len(names) != self.total:
-            raise InputError(f"{self.ids}: {len(names)} ids for the {self.total} vectors of {self.path}")
+            raise InputError(f"{len(names)} ids for the {self.total} vectors of {self.path}", path=self.ids)
         start = 0
         with open_bytes(self.path) as stream:
             for part in _npy_rows(stream, self.path, block):
@@ -170,7 +172,7 @@ class NpzReader(VectorReader):
             with archive.open(f"{self.ids}.npy") as stream:
                 names = _npy_header(stream, path)[0][0]
         if names != self.total:
-            raise InputError(f"{path}: {names} ids for {self.total} vectors")
+            raise InputError(f"{names} ids for {self.total} vectors", path=path)
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
         with (
@@ -203,9 +205,9 @@ class JsonReader(VectorReader):
                 name, vector = record[_choose(record, ID_NAMES)], record[_choose(record, VECTOR_NAMES)]
             except KeyError:
                 fields = ", ".join(record) or "nothing"
-                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {short(fields)}") from None
+                raise InputError(f"id and vector were expected, found {short(fields)}", path=self.path, line=number) from None
             if not isinstance(vector, list):
-                raise InputError(f"{self.path}: line {number}: the vector is no list of numbers")
+                raise InputError("the vector is no list of numbers", path=self.path, line=number)
             ids.append(str(name))
             vectors.append(vector)
             size += 4 * len(vector)
@@ -229,16 +231,16 @@ class FaissReader(VectorReader):
         self.ids = [line for _, line in lines(path / "docid") if line]
         self.total = int(self.index.ntotal)
         if self.index.d < 1:
-            raise InputError(f"{path / 'index'}: damaged, vectors of {self.index.d} dimensions")
+            raise InputError(f"damaged, vectors of {self.index.d} dimensions", path=path / "index")
         if len(self.ids) != self.total:
-            raise InputError(f"{path / 'docid'}: {len(self.ids)} ids for the {self.total} vectors of {path / 'index'}")
+            raise InputError(f"{len(self.ids)} ids for the {self.total} vectors of {path / 'index'}", path=path / "docid")
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
         faiss = load_faiss()
         inverted = faiss.try_extract_index_ivf(self.index)
         kind = type(faiss.downcast_index(self.index))
         if issubclass(kind, faiss.IndexIVFFastScan):  # FAISS 1.9 ends the process when it is asked for them
-            raise InputError(f"{self.path / 'index'}: {kind.__name__} is not read; convert it to a flat index")
+            raise InputError(f"{kind.__name__} is not read; convert it to a flat index", path=self.path / "index")
         if inverted is not None:
             # Also checks that the numbers of the vectors in the lists are in range.
             with report_damage(self.path / "index", "FAISS index", RuntimeError, MemoryError):
@@ -247,7 +249,7 @@ class FaissReader(VectorReader):
             self.index.reconstruct(0)  # the call for many rows ends the process where this one raises
         except RuntimeError as problem:
             reason = str(problem).splitlines()[-1][-80:]
-            raise InputError(f"{self.path / 'index'}: {kind.__name__} doesn't give its vectors back ({reason})") from None
+            raise InputError(f"{kind.__name__} doesn't give its vectors back ({reason})", path=self.path / "index") from None
         size = max(1, block // (4 * self.index.d))
         for start in range(0, len(self.ids), size):
             ids = self.ids[start : start + size]
@@ -264,7 +266,7 @@ class ParquetReader(VectorReader):
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
-            raise OptionError(f"{path}: reading Parquet needs pyarrow; pip install pyarrow") from None
+            raise OptionError("reading Parquet needs pyarrow; pip install pyarrow", path=path) from None
         self._errors = (ArrowException, OSError, UnicodeDecodeError)
         with report_damage(path, "Parquet file", *self._errors):
             self.file = parquet.ParquetFile(open_file(path))
@@ -306,22 +308,22 @@ def open_vectors(path: str | Path, ids: str | Path | None = None) -> VectorReade
         inside = [file for file in sorted(path.iterdir()) if _kind(file)]
         if len(inside) != 1:
             names = ", ".join(file.name for file in inside[:4]) or "nothing of the kind"
-            raise InputError(f"{path}: neither index and docid (FAISS) nor one file of vectors in this folder, but {names}")
+            raise InputError(f"neither index and docid (FAISS) nor one file of vectors in this folder, but {names}", path=path)
         path = inside[0]
     if not path.is_file():
-        raise InputError(f"{path}: no such file")
+        raise InputError("no such file", path=path)
     kind = _kind(path)
     if kind == "npy":
         return NpyReader(path, Path(ids) if ids is not None else None)
     if ids is not None:
-        raise OptionError(f"--ids: {path} has ids of its own; only a .npy file needs them")
+        raise OptionError(f"{path} has ids of its own; only a .npy file needs them", option=Flag("ids"))
     if kind == "npz":
         return NpzReader(path)
     if kind == "parquet":
         return ParquetReader(path)
     if kind == "json":
         return JsonReader(path)
-    raise InputError(f"{path}: not a file of vectors by its name; known: .npy, .npz, .jsonl, .jsonl.gz, .parquet")
+    raise InputError("not a file of vectors by its name; known: .npy, .npz, .jsonl, .jsonl.gz, .parquet", path=path)
 
 
 def _kind(path: Path) -> str | None:
@@ -337,7 +339,7 @@ def _kind(path: Path) -> str | None:
 def refuse_dims(path: Path, dims: int) -> None:
     """Raises InputError where vectors of `dims` dimensions, which the file `path` has, cannot be stored."""
     if not 1 <= dims <= MAX_DIMS:
-        raise InputError(f"{path}: vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored")
+        raise InputError(f"vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored", path=path)
 
 
 def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = None) -> str:
@@ -347,7 +349,7 @@ def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = N
             return name
     if path is None:
         raise KeyError(wanted[0])
-    raise InputError(f"{path}: none of {', '.join(wanted)} in it, but {short(', '.join(map(str, names))) or 'nothing'}")
+    raise InputError(f"none of {', '.join(wanted)} in it, but {short(', '.join(map(str, names))) or 'nothing'}", path=path)
 
 
 def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -363,13 +365,13 @@ def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtyp
         else:
             raise ValueError(f"version {version}")
     if dtype.hasobject:
-        raise InputError(f"{path}: holds Python objects, which are not read; save ids as an array of strings")
+        raise InputError("holds Python objects, which are not read; save ids as an array of strings", path=path)
     if fortran and len(shape) > 1:
-        raise InputError(f"{path}: columns are contiguous (Fortran order); save np.ascontiguousarray of it")
+        raise InputError("columns are contiguous (Fortran order); save np.ascontiguousarray of it", path=path)
     if not shape:
-        raise InputError(f"{path}: a single value; an array was expected")
+        raise InputError("a single value; an array was expected", path=path)
     if min(shape) < 0:
-        raise InputError(f"{path}: damaged, an array of shape {short(str(shape))}")
+        raise InputError(f"damaged, an array of shape {short(str(shape))}", path=path)
     if len(shape) == 2:
         refuse_dims(path, shape[1])
     return shape, dtype
@@ -386,5 +388,5 @@ def _npy_rows(stream: IO[bytes], path: Path, block: int) -> Iterator[NDArray[Any
         while len(data) < count * width and (more := stream.read(min(count * width - len(data), BLOCK))):
             data += more
         if len(data) < count * width:
-            raise InputError(f"{path}: cut short: {start + len(data) // max(width, 1)} of {shape[0]} rows are there")
+            raise InputError(f"cut short: {start + len(data) // max(width, 1)} of {shape[0]} rows are there", path=path)
         yield np.frombuffer(data, dtype=dtype).reshape(count, *shape[1:])

@@ -29,6 +29,7 @@ class VectorSettings(Settings):
         "file of query vectors with topic ids (.npz, JSONL, Parquet, FAISS folder), or NAME=FILE for the vectors NAME; may be "
         "repeated",
         repeat=True,
+        names="file",
     )
     encoder: str | None = option(
         None, "encoder of queries: a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME; "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, compiled, invariants
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError, quote
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError, quote
 from kernelsearch.core.files import not_writable
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
@@ -28,6 +28,7 @@ from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.readers import BLOCK, VectorReader
 from kernelsearch.vectors.settings import NAME
 
+NAME_FLAG = Flag("name")
 KIND = "set of vectors"
 VERSION = 1
 FOLDER = "vectors"
@@ -242,7 +243,12 @@ class VectorWriter:
             stored = vectors.astype(self.dtype)
         if self.dtype == np.float16 and not np.isfinite(stored).all():
             place = int(np.flatnonzero(~np.isfinite(stored).all(axis=1))[0])
-            raise InputError(f"{self.source}: id {ids[place]!r}: a value too large for float16; --dtype float32 holds it")
+            raise InputError(
+                f"id {ids[place]!r}: a value too large for float16; ",
+                Flag("dtype", value="float32"),
+                " holds it",
+                path=self.source,
+            )
         self.matrix[rows] = stored
 
     def close(self) -> None:
@@ -309,7 +315,7 @@ def import_vectors(
         writer.close()
         if not present.any():
             raise InputError(
-                f"{source.path}: none of its {counts['unknown']} ids is in the index, such as {', '.join(unknown)}"
+                f"none of its {counts['unknown']} ids is in the index, such as {', '.join(unknown)}", path=source.path
             )
         finish(partial, present, neighbours, limit)
 
@@ -363,10 +369,10 @@ def save_vectors(
     )
 
 
-def place(index_artefacts: Path, name: str, label: str = "--name") -> Path:
+def place(index_artefacts: Path, name: str, label: Flag | str = NAME_FLAG) -> Path:
     """The folder of the vectors `name` among `index_artefacts`. Raises OptionError, with `label`, for other characters."""
     if not re.fullmatch(NAME, name):
-        raise OptionError(f"{label}: {quote(name)}: letters, digits, hyphens and underscores only")
+        raise OptionError(label, f": {quote(name)}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name
 
 
@@ -404,17 +410,19 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
     command = f"python -m kernelsearch.vectors {flags} --name {name or 'NAME'} --input FILE"
     if name is None:
         if len(known) > 1:
-            raise OptionError(f"{index}: has vectors {', '.join(known)}; choose one, as in --vectors.name {known[0]}")
+            raise OptionError(
+                f"{index}: has vectors {', '.join(known)}; choose one, as in ", Flag("name", "vectors", value=known[0])
+            )
         if not known:
-            raise ArtefactError(f"{index}: has no vectors yet; import some with: {command}")
+            raise ArtefactError(f"has no vectors yet; import some with: {command}", path=index)
         name = known[0]
     folder = place(index_artefacts, name, "name of vectors")
     if name not in known:
         others = f"; it has {', '.join(known)}" if known else ""
-        raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")
+        raise ArtefactError(f"has no vectors named {name!r}{others}; import them with: {command}", path=index)
     documents = DocumentVectors(folder)
     if documents.meta["fingerprint"] != fingerprint:
-        raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")
+        raise ArtefactError(f"these vectors were made before the index changed; import them again with: {command}", path=folder)
     return documents
 
 
@@ -432,4 +440,4 @@ def _refuse_repeated(
     again = known[repeated] if len(repeated) else known[places[present[values]]]
     if len(again):
         row = int(again.min())
-        raise InputError(f"{source.path}: {source.row} {first + row}: id {ids[row]!r} appears twice")
+        raise InputError(f"{source.row} {first + row}: id {ids[row]!r} appears twice", path=source.path)

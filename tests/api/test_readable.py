@@ -2,13 +2,12 @@
 
 import pickle
 import re
-from pathlib import Path
 
 import pytest
 
 from kernelsearch.api import readable
-from kernelsearch.api.readable import SHOWN, Reading, feature_meaning
-from kernelsearch.rerankers.explanations import Contribution, Explanation
+from kernelsearch.api.readable import SHOWN, Reading
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, Symbol, Term, Text
 
 
 def total(parts):
@@ -51,35 +50,53 @@ def test_the_largest_contributions_keep_their_order():
 
 
 def test_every_feature_of_auto_has_a_meaning(demo_index):
-    names = [part.label for part in demo_index.explain("dripping tap", "auto").contributions]
-    assert names and [name for name in names if feature_meaning(name) is None] == []
-    assert feature_meaning("hybrid:minilm/rm") == "words typical of the best documents, by words and vectors"
-    assert feature_meaning("mine:x") is None
+    labels = [part.label for part in demo_index.explain("dripping tap", "auto").contributions]
+    assert labels and all(isinstance(label, Feature) and label.meaning for label in labels)
 
 
-@pytest.mark.parametrize(
-    ("detail", "expected"),
-    [
-        ("λ 0.5, z auto", "share of the latent score (λ) 0.5, neighbours (z) auto"),
-        ("(1 - λ) × k_q 4.7158", "the rest of the score; 4.7158 in the first stage"),
-        ("(1 - λ) × k_q 4.7158 of the fitted kernel", "the rest of the score; 4.7158 by the fitted kernel"),
-        ("rank 2, k_q 4.2134 of the fitted kernel", "rank 2, score 4.2134 by the fitted kernel"),
-        ("rank 2, k_q 4.2134", "rank 2, score 4.2134 in the first stage"),
-    ],
-)
-def test_symbols_are_explained(detail, expected):
-    explained = Reading().rewrite(Explanation("klsa", "d1", 1.0, (Contribution("own score", 1.0, detail),)))
-    assert explained.contributions[0].detail == expected
-    other = Reading().rewrite(Explanation("mine", "d1", 1.0, (Contribution("own score", 1.0, detail),)))
-    assert other.contributions[0].detail == detail
+def test_references_are_read_and_texts_are_left_alone():
+    """A text that happens to be a docid or a term stays; so does a docid that is also a term."""
+    reading = Reading({"d1": "A title", "tap": "Taps"}, {"d1": "word", "tap": "tapping", "through": "x"})
+    texts = [
+        ("through d1", "through d1"),
+        (Text("through ", Document("d1")), "through d1 “A title”"),
+        (Document("tap"), "tap “Taps”"),
+        (Term("tap"), "tapping"),
+        (Text("-", Term("tap"), Text(", ", Term("other"))), "-tapping, other"),
+        ("tap", "tap"),
+        (Symbol("k_q 1"), "k_q 1"),
+        (Symbol("k_q 1", "score 1"), "score 1"),
+    ]
+    parts = tuple(Contribution(text, 1.0, text) for text, _ in texts)
+    read = reading.rewrite(Explanation("m", "d2", 8.0, parts), full=True).contributions
+    assert [(part.label, part.detail) for part in read] == [(shown, shown) for _, shown in texts]
+    assert reading.rewrite(Explanation("m", "d2", 8.0, parts), full=True).docid == "d2"
+    (feature,) = reading.rewrite(
+        Explanation("m", "d2", 1.0, (Contribution(Feature("rm", "typical words"), 1.0, "rank 2"),))
+    ).contributions
+    assert (feature.label, feature.detail) == ("typical words", "rm; rank 2")
 
 
-def test_the_page_reads_symbols_as_python_does():
-    """The page's own table of symbols (reading.js) says the same about details; it tells λ and z in other words."""
-    script = (Path(readable.__file__).parents[1] / "serve" / "page" / "js" / "reading.js").read_text(encoding="utf-8")
-    table = re.search(r"const DETAILS = \[\n(.*?)\n\];", script, re.DOTALL)
-    assert table is not None
-    pairs = re.findall(r'^  \[/(.*)/, "(.*)"\],$', table[1], re.MULTILINE)
-    page = [(pattern, re.sub(r"\$(\d)", r"\\\1", words)) for pattern, words in pairs if "z " not in pattern]
-    assert page == [(pattern.pattern, words) for pattern, words in readable.SYMBOLS if "z " not in pattern.pattern]
-    assert len(page) == 5 and len(pairs) == 7
+def test_only_references_are_looked_up(demo_index):
+    """`hr129` is a docid and `smoke` a term of the collection; as plain texts they stay out of titles and words."""
+    asked = []
+
+    def read(rows):
+        asked.extend(demo_index.forward.docids.take(rows))
+        return [(docid, {"title": "T", "contents": "smoking"}) for docid in demo_index.forward.docids.take(rows)]
+
+    parts = (Contribution("hr129 smoke", 1.0, Text("from ", Document("hr001")), (Contribution(Term("smoke"), 1.0),)),)
+    explanation = Explanation("m", "hr002", 1.0, parts, {"a": [{"b": Document("hr003")}, "hr004"], "c": "boil"})
+    reading = readable.read_explanation(demo_index, explanation, "smoking boiled", read)
+    assert asked == ["hr002", "hr001", "hr003"] and set(reading.titles) == set(asked)
+    assert reading.words == {"smoke": "smoking"}
+
+
+@pytest.mark.parametrize(("scores", "origin"), [("first", "in the first stage"), ("kernel", "by the fitted kernel")])
+def test_symbols_of_klsa_are_explained(demo_index, scores, origin):
+    explanation = demo_index.explain("dripping tap", {"klsa": {"scores": scores}})
+    like, own = Reading().rewrite(explanation).contributions[:2]
+    assert like.detail == "share of the latent score (λ) 0.5, neighbours (z) auto"
+    assert re.fullmatch(rf"the rest of the score; [\d.]+ {origin}", own.detail)
+    assert re.fullmatch(rf"rank \d+, score [\d.]+ {origin}", like.parts[0].detail)
+    assert explanation.contributions[0].detail == "λ 0.5, z auto"

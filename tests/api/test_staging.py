@@ -82,5 +82,5 @@ def test_the_text_that_contents_were_made_of_is_not_called_stored_only(tmp_path)
     )
     assert staged.stored == ("headline",)
     built = Built(staged.count, 0, (), stored=staged.stored)
-    expected = "1 document; queries search contents; stored only: headline (--columns title=NAME makes one of them the title)"
+    expected = "1 document; queries search contents; stored only: headline (columns title=NAME makes one of them the title)"
     assert str(built) == expected

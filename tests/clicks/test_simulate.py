@@ -9,7 +9,8 @@ import pytest
 from kernelsearch.cli.simulating import SimulateSettings
 from kernelsearch.clicks import __main__ as verb
 from kernelsearch.clicks.models import Cascade, PositionBased, attraction
-from kernelsearch.clicks.simulate import Need, needs_from_run, needs_from_search, simulate, write_sessions
+from kernelsearch.clicks.records import write_log
+from kernelsearch.clicks.simulate import Need, needs_from_run, needs_from_search, simulate
 from kernelsearch.core.errors import KernelSearchError
 
 
@@ -47,7 +48,7 @@ def make(seed=3, **options):
 
 def test_the_seed_decides_every_byte(tmp_path):
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
-        write_sessions(make(seed), tmp_path / name)
+        write_log(make(seed), tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "same").read_bytes() != (tmp_path / "other").read_bytes()
 
 
@@ -105,7 +106,7 @@ def test_command_line_from_simulation_to_pairs(tmp_path, capsys, tiny_path):
     [
         (["--index", "i", "--run", "r"], "give one of them"),
         (["--run", "r", "--variants", "v"], "--variants needs --index"),
-        (["--index", "i", "--explore", "2"], "--explore: 2.0 is above 1"),
+        (["--index", "i", "--explore", "2"], "explore: 2.0 is above 1"),
     ],
 )
 def test_simulate_refuses_contradictions(arguments, message):
@@ -198,7 +199,7 @@ def test_lists_of_a_run_are_those_of_judged_topics(tmp_path):
 
 
 def test_no_impression_writes_an_empty_file(tmp_path):
-    assert write_sessions([], tmp_path / "l.jsonl") == 0 and (tmp_path / "l.jsonl").read_bytes() == b""
+    assert write_log([], tmp_path / "l.jsonl") == 0 and (tmp_path / "l.jsonl").read_bytes() == b""
 
 
 def test_lists_are_as_long_as_those_of_the_command():

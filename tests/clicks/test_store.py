@@ -9,12 +9,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernelsearch.clicks import __main__ as verb
 from kernelsearch.clicks import importing, store, sums
 from kernelsearch.clicks.importing import aggregate, import_log, import_records
-from kernelsearch.clicks.records import Impression, Tally
-from kernelsearch.clicks.simulate import write_sessions
+from kernelsearch.clicks.records import Impression, Tally, normalise_query, write_log
 from kernelsearch.clicks.store import ClickLog, remove_side_files
 from kernelsearch.core.errors import BusyError, InputError, OptionError
 
@@ -75,7 +76,7 @@ def test_lookups_by_query_and_by_document(tmp_path):
 
 
 def test_written_sessions_come_back_as_they_were(tmp_path):
-    assert write_sessions(LISTS, tmp_path / "log.jsonl") == 3
+    assert write_log(LISTS, tmp_path / "log.jsonl") == 3
     import_log([tmp_path / "log.jsonl"], tmp_path / "read.db")
     import_records(LISTS, tmp_path / "direct.db")
     assert contents(tmp_path / "read.db") == contents(tmp_path / "direct.db")
@@ -142,7 +143,7 @@ def test_what_is_no_click_database_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"text.db: not a click database"):
         import_records(LISTS, tmp_path / "text.db", append=True)
     import_records(LISTS, tmp_path / "c.db", eta=1.0)
-    with pytest.raises(OptionError, match="--eta"):
+    with pytest.raises(OptionError, match="eta"):
         import_records(LISTS, tmp_path / "c.db", append=True, eta=0.5)
 
 
@@ -275,7 +276,7 @@ def test_an_import_keeps_the_database_that_it_replaces(tmp_path, capsys):
     database, log = tmp_path / "c.db", tmp_path / "log.jsonl"
     import_records(LISTS, database)
     before = contents(database)
-    write_sessions(LISTS[:1], log)
+    write_log(LISTS[:1], log)
     for _ in range(2):  # the second import replaces its own records: there is nothing to keep
         verb.main(["import", "--input", str(log), "--output", str(database)])
     assert ClickLog(database).totals().impressions == 1
@@ -372,3 +373,51 @@ def test_sums_are_collected_until_many_pairs_differ(tmp_path, monkeypatch):
         rows = connection.execute("SELECT query, doc, impressions, clicks, exposure, corrected FROM shown").fetchall()
     times = [7, 6, 6, 6, 6, 2, 1, 1, 1, 1]
     assert rows == [(7, doc, count, count, count / 2, 2.0 * count) for doc, count in enumerate(times)]
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+QUERY = TEXT.map(normalise_query).filter(bool)
+SHOWN = st.lists(
+    st.tuples(TEXT, st.integers(1, 2**31 - 1), st.booleans()), min_size=1, max_size=4, unique_by=lambda item: item[0]
+)
+LOGGED = st.lists(
+    st.builds(lambda query, shown: Impression(query, *zip(*shown, strict=True)), QUERY, SHOWN)
+    | st.builds(
+        lambda query, docid, clicks, rest, place: Tally(query, docid, clicks, rest and rest + clicks, place),
+        QUERY, TEXT.map(str.strip).filter(bool), st.integers(0, 2**40), st.integers(0, 2**40), st.floats(1, 2**31 - 1),
+    ),
+    min_size=1,
+    max_size=8,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(one=LOGGED, two=LOGGED)
+def test_an_exported_log_is_imported_as_it_was(tmp_path_factory, one, two):
+    folder = tmp_path_factory.mktemp("export")
+    paths = {name: str(folder / name) for name in ("one.db", "two.db", "merged.db", "log.jsonl", "again.db", "again.jsonl")}
+    import_records(one, paths["one.db"], eta=0.5)
+    import_records(two, paths["two.db"], eta=0.5)
+    verb.main(["import", "--input", paths["one.db"], paths["two.db"], "--output", paths["merged.db"]])
+    verb.main(["export", "--log", paths["merged.db"], "--output", paths["log.jsonl"]])
+    verb.main(["import", "--input", paths["log.jsonl"], "--output", paths["again.db"], "--eta", "0.5"])
+    verb.main(["export", "--log", paths["again.db"], "--output", paths["again.jsonl"]])
+    both = [*one, *two]
+    ordered = [record for kind in (Impression, Tally) for part in (one, two) for record in part if isinstance(record, kind)]
+    import_records(both, folder / "whole.db", eta=0.5)
+    for name in ("merged.db", "again.db"):
+        log = ClickLog(paths[name])
+        assert list(log.records()) == ordered and log.eta == 0.5
+        assert contents(paths[name]) == contents(folder / "whole.db")
+    assert (folder / "log.jsonl").read_bytes() == (folder / "again.jsonl").read_bytes()
+
+
+def test_databases_of_different_bias_are_merged_by_a_named_one(tmp_path):
+    paths = [str(tmp_path / name) for name in ("one.db", "two.db", "merged.db")]
+    for path, eta in zip(paths, (0.5, 1.0), strict=False):
+        import_records(LISTS, path, eta=eta)
+    with pytest.raises(OptionError, match=r"--eta: .*one.db, .*two.db were made with 0.5 and 1"):
+        import_log(paths[:2], paths[2])
+    assert not (tmp_path / "merged.db").exists()
+    import_log(paths[:2], paths[2], eta=2.0)
+    assert ClickLog(paths[2]).eta == 2.0 and ClickLog(paths[2]).totals().impressions == 6

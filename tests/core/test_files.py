@@ -208,7 +208,7 @@ def test_a_folder_does_not_take_the_place_of_something_else(tmp_path, monkeypatc
 def test_an_output_that_is_an_input_is_refused(tmp_path):
     (tmp_path / "run").write_text("kept")
     (tmp_path / "link").symlink_to("run")
-    with pytest.raises(OptionError, match=r"--output: .*link is an input of this command"):
+    with pytest.raises(OptionError, match=r"output: .*link is an input of this command"):
         check_output("--output", tmp_path / "link", [None, tmp_path / "run"])
     with pytest.raises(InputError, match="is a directory"):
         check_output("--output", tmp_path)

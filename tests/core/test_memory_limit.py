@@ -24,7 +24,7 @@ def test_no_limit_is_no_limit():
 
 @pytest.mark.parametrize(("text", "complaint"), [("four", "not a size"), ("4", "not a size"), ("100M", "below 1024M")])
 def test_what_is_no_size_or_too_small_is_refused(text, complaint):
-    with pytest.raises(OptionError, match=f"--memory-limit: .*{complaint}"):
+    with pytest.raises(OptionError, match=f"memory_limit: .*{complaint}"):
         MemoryLimit.parse(text)
 
 

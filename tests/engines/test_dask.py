@@ -241,7 +241,7 @@ def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monk
     monkeypatch.setattr(boosting_on_dask, "ATTEMPTS", 1)
     X, y = np.random.default_rng(0).standard_normal((6000, 10)), np.tile([0.0, 1.0], 3000)
     strike = kill_when(cluster, "fn", wait=0.5)
-    with pytest.raises(InputError, match="--engine dask: workers were lost 1 times while trees were grown"):
+    with pytest.raises(InputError, match="engine dask: workers were lost 1 times while trees were grown"):
         SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
     strike.join(timeout=120)
 

@@ -49,9 +49,9 @@ def test_a_basis_in_parts_spans_the_single_one_in_single_precision_too(demo_inde
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"engine": "local", "scheduler": "tcp://h:1", "workers": None}, "--scheduler: has no effect without --engine dask"),
-        ({"engine": "local", "scheduler": None, "workers": 2}, "--workers: has no effect without --engine dask"),
-        ({"engine": "dask", "scheduler": "tcp://h:1", "workers": 2}, "--workers: a cluster that runs already"),
+        ({"engine": "local", "scheduler": "tcp://h:1", "workers": None}, "scheduler: has no effect without engine='dask'"),
+        ({"engine": "local", "scheduler": None, "workers": 2}, "workers: has no effect without engine='dask'"),
+        ({"engine": "dask", "scheduler": "tcp://h:1", "workers": 2}, "workers: a cluster that runs already"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(options, complaint):

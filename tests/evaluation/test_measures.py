@@ -70,9 +70,9 @@ def test_names_of_measures():
         "nDCG@10",
         "P(rel=2)@5",
     ]
-    with pytest.raises(OptionError, match="--measures: 'Magic@3' is not a measure"):
+    with pytest.raises(OptionError, match="measures: 'Magic@3' is not a measure"):
         parse_measures(["Magic@3"])
-    with pytest.raises(OptionError, match="--measures: no measure is given"):
+    with pytest.raises(OptionError, match="measures: no measure is given"):
         parse_measures([])
     with pytest.raises(OptionError, match="is not a measure"):
         parse_measures(["-" * 10_000 + "P@5"])  # nested too deep for Python's parser
@@ -101,7 +101,7 @@ def test_names_of_measures():
     ],
 )
 def test_parameters_that_would_abort_the_process_are_refused(name):
-    with pytest.raises(OptionError, match=r"^--measures: ") as caught:
+    with pytest.raises(OptionError, match=r"^measures: ") as caught:
         parse_measures([name])
     assert len(str(caught.value)) < 400
 

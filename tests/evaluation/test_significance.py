@@ -57,7 +57,7 @@ def test_holm_and_bonferroni_by_hand():
     assert corrected(p, "none") == p
     assert corrected([0.6, 0.7], "holm") == [1.0, 1.0]
     assert corrected([], "holm") == []
-    with pytest.raises(OptionError, match="--correction: 'x' is not one of holm"):
+    with pytest.raises(OptionError, match="correction: 'x' is not one of holm"):
         corrected(p, "x")
 
 

@@ -232,8 +232,8 @@ def test_rows_are_the_same_when_docids_were_seen_before(tiny, monkeypatch):
 def test_documents_that_the_index_lacks_are_named(tiny):
     forward = tiny.forward
     assert forward.require_rows(["d6", "d1"], label="run", collection="tiny").tolist() == forward.rows_of(["d6", "d1"]).tolist()
-    with pytest.raises(InputError, match=r"^--docid: 'd99' is not in tiny$"):
-        forward.require_rows(["d99"], label="--docid", collection="tiny")
+    with pytest.raises(InputError, match=r"^docid: 'd99' is not in tiny$"):
+        forward.require_rows(["d99"], label="docid", collection="tiny")
     with pytest.raises(InputError, match=r"^run: 4 of 5 documents are not in tiny, such as a, b, c$"):
         forward.require_rows(["a", "b", "d1", "c", "d"], label="run", collection="tiny")
 

@@ -45,7 +45,24 @@ def test_product_is_the_inner_product_of_tensor_features(topical):
     expected = tensor @ np.einsum("i,j->ij", *rows).ravel()
     assert kernel.scores(topical, QUERY, few) == pytest.approx(expected, rel=1e-5)
     assert np.allclose(kernel.documents(topical, few, few), tensor @ tensor.T)
-    assert not kernel.has_map
+    assert kernel.has_map and kernel.wide and kernel.width(topical) == tensor.shape[1] == len(kernel.feature_terms(topical))
+    assert kernel.document_features(topical, few).toarray() == pytest.approx(tensor)
+    assert kernel.query_features(topical, QUERY).toarray() == pytest.approx(np.outer(*rows).reshape(1, -1))
+
+
+class Unmapped(BM25):
+    """Compares queries with documents, without a map."""
+
+    has_map = False
+
+
+def test_maps_that_are_not_explicit_are_refused_for_what_they_lack(topical):
+    for kernel, reason in ((BM25() * RBF(), "compares documents only"), (BM25() * Unmapped(), "no explicit feature map")):
+        assert not kernel.has_map
+        with pytest.raises(OptionError, match=reason):
+            kernel.query_features(topical, QUERY)
+    with pytest.raises(OptionError, match="cosine: needs a kernel with a feature map"):
+        Cosine(BM25() * VSM())
 
 
 def test_sums_commute_and_products_distribute(topical):

@@ -104,7 +104,7 @@ def test_the_latent_basis_of_vectors_is_their_singular_vectors(index, unit, tmp_
     left, values, _ = np.linalg.svd(unit, full_matrices=False)
     assert np.allclose(basis.values, values[:5])
     assert np.allclose(np.abs((basis.rows * left[:, :5]).sum(axis=0)), 1, atol=1e-5)
-    assert basis.strongest_terms(0)[0] == "(vector)"
+    assert basis.strongest_terms(0)[0] == ("", "(vector)")
 
 
 def test_a_copied_basis_of_vectors_is_verified_and_opened(index, tmp_path):

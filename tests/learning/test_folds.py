@@ -34,9 +34,9 @@ def test_folds_keep_queries_whole():
 
 
 def test_more_folds_than_queries_are_refused():
-    with pytest.raises(OptionError, match="--folds: 5, but there are only 3 judged topics"):
+    with pytest.raises(OptionError, match="folds: 5, but there are only 3 judged topics"):
         assign_folds(3, 5, 0)
-    with pytest.raises(OptionError, match="--folds: 5, but there are only 2"):
+    with pytest.raises(OptionError, match="folds: 5, but there are only 2"):
         query_folds([1, 2, 1], 5)
 
 

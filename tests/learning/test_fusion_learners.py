@@ -89,18 +89,39 @@ def test_net_finds_the_bounded_minimum():
     assert learner.weights_ == pytest.approx(result.x, abs=2e-3)
 
 
-def test_svm_reaches_the_optimum_of_its_program():
-    """Its objective against a general solver's: the cutting planes stop within their tolerance of it."""
-    X, y, qid = lists(queries=8)
-    learner = SimTripletSVM(C=1.0, tolerance=1e-5).fit(X, y, qid)
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("signed", [False, True])
+def test_svm_reaches_the_optimum_of_its_program(C, signed):
+    """Its objective against a general solver's with one slack per triplet: within the tolerance, however small."""
+    X, y, qid = lists(queries=8, size=8)
+    X[:, 2] -= y
     groups = Lists.of(qid)
-    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)
+    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 10, 0)
+
+    def program(x):
+        return 0.5 * x[:4] @ x[:4] + C * w @ x[4:], np.append(x[:4], C * w)
 
     def objective(omega):
-        return 0.5 * omega @ omega + w @ np.maximum(0, 1 - D @ omega)
+        return 0.5 * omega @ omega + C * w @ np.maximum(0, 1 - D @ omega)
 
-    rivals = [minimize(objective, start, method="Powell", bounds=[(0, 5)] * 4).fun for start in (np.zeros(4), np.ones(4))]
-    assert objective(learner.weights_) <= min(rivals) + 1e-4
+    rows = np.hstack([D, np.eye(len(D))])
+    margin = {"type": "ineq", "fun": lambda x: rows @ x - 1, "jac": lambda x: rows}
+    bounds = [(None if signed else 0, None)] * 4 + [(0, None)] * len(D)
+    options = {"maxiter": 1000, "ftol": 1e-13}
+    start = np.append(np.zeros(4), np.ones(len(D)))
+    best = objective(
+        minimize(program, start, jac=True, method="SLSQP", bounds=bounds, constraints=margin, options=options).x[:4]
+    )
+    for tolerance in (1e-3, 1e-6, 1e-9):
+        learned = SimTripletSVM(C=C, tolerance=tolerance, signed=signed, triplets=10).fit(X, y, qid).weights_
+        assert best * (1 - 1e-5) <= objective(learned) <= best * (1 + tolerance + 1e-12)
+    assert signed or ((learned >= 0).all() and (learned == 0).any())
+
+
+def test_svm_that_ends_before_its_tolerance_says_so(caplog):
+    X, y, qid = lists(queries=8)
+    SimTripletSVM(C=100.0, iterations=3).fit(X, y, qid)
+    assert "svm: after 3 iterations" in caplog.text
 
 
 def test_boosting_lowers_the_exponential_loss():

@@ -181,6 +181,20 @@ print(selective[0] in small, all(large.index(option) < large.index(last) for opt
     assert done.stdout.split() == ["False", "True", "False", "True", "False", "True"], done.stderr
 
 
+def test_the_memory_limit_of_a_build_holds_where_the_reader_starts_java(tmp_path):
+    (tmp_path / "c.trec").write_text("<DOC>\n<DOCNO>1</DOCNO>\n<TEXT>a &lt; tap</TEXT>\n</DOC>\n")
+    code = f"""
+from kernelsearch import index
+from kernelsearch.core.memory_limit import MemoryLimit
+index.main(["--input", {str(tmp_path / "c.trec")!r}, "--index", {str(tmp_path / "i")!r}, "--memory-limit", "1G"])
+from jnius import autoclass
+heap = MemoryLimit.parse("1G").java_heap
+print(heap.endswith("m") and 0.9 < autoclass("java.lang.Runtime").getRuntime().maxMemory() / (int(heap[:-1]) << 20) <= 1)
+"""
+    done = python(code, KERNELSEARCH_JAVA_OPTIONS="")
+    assert done.stdout.split() == ["True"], done.stderr
+
+
 @pytest.mark.parametrize(
     ("answer", "asked"),
     [("always [madvise] never", True), ("[always] madvise never", False), ("always madvise [never]", False), (None, False)],

@@ -180,9 +180,9 @@ def test_feedback_needs_document_vectors(tmp_path):
     source = write_jsonl(tmp_path / "c.jsonl", [{"id": "1", "contents": "some words"}])
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--no-docvectors", "--no-positions"])
     index = Index(tmp_path / "i")
-    with pytest.raises(IndexProblem, match=r"RM3 needs document vectors.*--storeDocvectors"):
+    with pytest.raises(IndexProblem, match=r"RM3 needs document vectors.*storeDocvectors"):
         index.lucene.search([index.query("words")], feedback=RM3())
-    with pytest.raises(IndexProblem, match=r"without positions.*--storePositions"):
+    with pytest.raises(IndexProblem, match=r"without positions.*storePositions"):
         index.forward.tokens(0)
     assert not index.forward.has_positions and index.forward.lengths.tolist() == [2]
 
@@ -333,7 +333,7 @@ def test_language_is_remembered(tmp_path):
     index = Index(tmp_path / "pt")
     assert index.lucene.search([index.query("jogador correr")])[0].depth == 1
     assert Index(tmp_path / "pt", language="whitespace").lucene.analyze(["Os jogadores"]) == [["Os", "jogadores"]]
-    with pytest.raises(OptionError, match="--language: 'xx' is not one of ar, bn"):
+    with pytest.raises(OptionError, match="language: 'xx' is not one of ar, bn"):
         _ = Index(tmp_path / "pt", language="xx").lucene
 
 

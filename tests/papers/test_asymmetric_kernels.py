@@ -15,7 +15,7 @@ from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Query
-from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.hyper import (
     EXPONENTIAL,
@@ -200,7 +200,7 @@ def test_theorem_2_the_learned_kernel_is_a_kernel_with_maps(collection):
     hyper = hyper_kernel(forward, queries, docs, VSM(), Cosine(), BM25())
     better, worse = Pairs([0, 1, 2], [0, 1, 2]), Pairs([0, 1, 2], [3, 2, 1])
     learner = AsymmetricKernelLearner(hyper, lam=0.3).fit_ranking(better, worse)
-    kernel = learner.as_kernel(forward, queries, docs, VSM(), Cosine(), BM25())
+    kernel = learner.as_kernel(forward)
     cosine = dense.cosine() @ dense.cosine().T
     asked = WORDS[0] + " " + texts[1]
 
@@ -379,16 +379,64 @@ def test_eq_2_classification_with_the_hinge_loss(small_problem):
     assert learner.predict(everything) == pytest.approx(gram @ (theta * labels), abs=1e-4)
 
 
-def test_theorem_2_is_of_eq_4_alone(collection, small_problem):
-    """A function learned with a series of hyper kernels is not a sum of products k_Q k_D: it is refused as a kernel."""
+@pytest.mark.parametrize("kind", ["Eq. 4", "series", "sum", "sum of series without g"])
+def test_theorems_3_and_4_functions_learned_with_series_and_sums_are_kernels_with_maps(collection, kind):
+    """k*(q, d) = Σ α_i k̄((q_i, d_i), (q, d)) in dense numpy for a query and documents outside of the training pairs."""
+    opened, records, log, _ = collection
+    forward, dense = opened.forward, Dense([full_text(record) for record in records])
+    texts = list(dict.fromkeys(record.query for record in log))[:3]
+    queries, docs = opened.lucene.queries(texts), [1, 4, 7, 9]
+    base = hyper_kernel(forward, queries, docs, Cosine(VSM()), Cosine(), BM25())
+    plain = hyper_kernel(forward, queries, docs, VSM(), Cosine())
+    hyper, summands = {  # the summands as (weight, whether with g, power of k_Q k_D, whether k_Q is a cosine)
+        "Eq. 4": (base, [(1.0, True, 1, True)]),
+        "series": (PowerSeries(base, [0.5, 0.0, 0.2]), [(0.5, True, 0, True), (0.2, True, 2, True)]),
+        "sum": (2.0 * base + plain, [(2.0, True, 1, True), (1.0, False, 1, False)]),
+        "sum of series without g": (PowerSeries(plain, [0, 1, 0.1]) + plain, [(2.0, False, 1, False), (0.1, False, 2, False)]),
+    }[kind]
+    pairs = Pairs([0, 1, 2, 0, 2], [0, 1, 2, 3, 1])
+    learner = AsymmetricKernelLearner(hyper, lam=0.3).fit_regression(pairs, [1.0, -0.5, 0.7, 0.1, 0.4])
+    asked = WORDS[0] + " " + texts[1]
+    vectors = {text: np.array([text.split().count(word) for word in WORDS]) * dense.idf for text in [asked, *texts]}
+    cosine, gain = dense.cosine() @ dense.cosine().T, {text: dense.bm25(text, 0.9, 0.4) for text in [asked, *texts]}
+    expected = np.zeros(len(records))
+    for query, doc, alpha in zip(pairs.queries, pairs.docs, learner.alpha_, strict=True):
+        text, row = texts[query], docs[doc]
+        for weight, with_g, power, unit in summands:
+            similar = vectors[asked] @ vectors[text]
+            if unit:
+                similar /= np.linalg.norm(vectors[asked]) * np.linalg.norm(vectors[text])
+            part = alpha * weight * (similar * cosine[row]) ** power
+            expected += part * gain[asked] * gain[text][row] if with_g else part
+    everything, query = np.arange(len(records)), opened.lucene.queries([asked])[0]
+    kernel = learner.as_kernel(forward)
+    assert kernel.scores(forward, query, everything) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    linear = Linear().scores(forward, query, everything)
+    for composed, values in (
+        (kernel, expected),
+        (kernel + BM25(), expected + gain[asked]),
+        (-2 * kernel * Linear(), -2 * expected * linear),
+    ):
+        assert composed.has_map and composed.has_query
+        maps = composed.document_features(forward, everything), composed.query_features(forward, query)
+        assert (maps[0] @ maps[1].T).toarray().ravel() == pytest.approx(values, rel=1e-4, abs=1e-5)
+        assert maps[0].shape[1] == composed.width(forward)
+        assert (maps[0] @ maps[0].T).toarray() == pytest.approx(composed.documents(forward, everything, everything), rel=1e-4)
+
+
+def test_a_function_without_finitely_many_features_is_refused_as_a_kernel(collection):
+    """Nor can one be made of matrices alone, which say nothing of other queries and documents."""
     opened, _, log, _ = collection
-    hyper, *_ = small_problem
     queries = opened.lucene.queries(list(dict.fromkeys(record.query for record in log))[:3])
+    numbered = hyper_kernel(opened.forward, queries, [1, 4, 7], Cosine(VSM()) * 0.5, Cosine() * 0.5)
     pairs = Pairs([0, 1, 2], [0, 1, 2])
-    for kernel in (PowerSeries(hyper, [0.5, 0.3]), ClosedSeries(hyper, EXPONENTIAL), 2 * hyper):
+    for kernel, reason in (
+        (ClosedSeries(numbered, EXPONENTIAL), "exponential series"),
+        (Hyper(precomputed(np.eye(3)), precomputed(np.eye(3))), "made of matrices"),
+    ):
         learner = AsymmetricKernelLearner(kernel).fit_regression(pairs, [0.1, 0.2, 0.3])
-        with pytest.raises(OptionError, match=r"as_kernel: .* Eq\. 4"):
-            learner.as_kernel(opened.forward, queries, [1, 4, 7, 9, 13, 20, 30, 41], VSM(), Cosine(), BM25())
+        with pytest.raises(OptionError, match=f"as_kernel: .*{reason}"):
+            learner.as_kernel(opened.forward)
 
 
 # Section 5: Robust BM25
@@ -790,7 +838,7 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     expected = robust_bm25(records, log, texts[0], rows_and_scores(candidates), options, others)
     assert reranked == pytest.approx(expected, abs=2e-4)
     assert reranked != pytest.approx(robust_bm25(records, log, texts[0], rows_and_scores(candidates), options), abs=2e-3)
-    with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
+    with pytest.raises(InputError, match=r"rbm25_pairs_clicks: .*no such file"):
         method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
 
 

@@ -68,7 +68,7 @@ def test_the_laplacian_pyramid_is_trained_and_saved(training, tmp_path, capsys):
     assert list(predicted.values()) == model.predict(list(predicted)).tolist()
     assert load(tmp_path / "m")[1].pyramid == "laplacian"
     for wrong in (["--kernel", "js"], ["--kernel", "rbf", "--scales", "2"]):
-        with pytest.raises(OptionError, match="--pyramid laplacian: needs two scales or more, and --kernel frobenius or rbf"):
+        with pytest.raises(OptionError, match="pyramid='laplacian': needs two scales or more, and kernel='frobenius' or rbf"):
             classify.main(["--train", str(training), "--pyramid", "laplacian", "--folds", "2", *wrong])
 
 
@@ -110,7 +110,7 @@ def test_messages(training, tmp_path):
     bare = write_jsonl(tmp_path / "bare.jsonl", [{"text": "a b"}])
     with pytest.raises(InputError, match=r"bare\.jsonl: text 1 has no label"):
         classify.main(["--train", str(bare), "--folds", "2"])
-    with pytest.raises(InputError, match="--folds: 9, but label 'car' has only 5 texts"):
+    with pytest.raises(InputError, match="folds: 9, but label 'car' has only 5 texts"):
         classify.main(["--train", str(training), "--folds", "9"])
     (tmp_path / "odd.jsonl").write_text("text,label\n")  # a table
     with pytest.raises(InputError, match=r'odd\.jsonl: line 1: not a JSON record such as {"text": ..., "label": ...}'):

@@ -244,16 +244,16 @@ def test_the_first_grade_that_is_no_whole_number_is_named(tmp_path):
 
 def test_what_is_refused(files, tmp_path, demo_index):
     model = str(tmp_path / "m")
-    with pytest.raises(OptionError, match="--trees: learner svm has no such parameter"):
+    with pytest.raises(OptionError, match="trees: learner svm has no such parameter"):
         ltr.main(["--train", files[0], "--learner", "svm", "--trees", "3", "--model", model])
-    with pytest.raises(OptionError, match=r"--fusion\.learning-rate: learner svm has no such parameter"):
+    with pytest.raises(OptionError, match=r"fusion_learning_rate: learner svm has no such parameter"):
         flags = ["--fusion.learner", "svm", "--fusion.learning-rate", "0.1", "--output", model]
         train.main(["--rerank", "fusion", "--ltr", files[0], *flags])
-    with pytest.raises(OptionError, match=r"--fusion\.trees: belongs to a learner"):
+    with pytest.raises(OptionError, match=r"fusion_trees: belongs to a learner"):
         train.main(["--rerank", "fusion", "--index", demo_index.name, "--fusion.trees", "3"])
-    with pytest.raises(OptionError, match=r"--C: 0\.0 is below"):
+    with pytest.raises(OptionError, match=r"C: 0\.0 is below"):
         ltr.main(["--train", files[0], "--learner", "svm", "--C", "0", "--model", model])
-    with pytest.raises(OptionError, match="--folds: 9, but there are only 8"):
+    with pytest.raises(OptionError, match="folds: 9, but there are only 8"):
         ltr.main(["--train", files[0], "--folds", "9"])
     with pytest.raises(ArtefactError, match="no fusion model here"):
         ltr.main(["--model", model, "--predict", files[1]])

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch import train
+from kernelsearch.core.plugins import PluginError
 from kernelsearch.kernels import registry
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion.features import Features, known_features
 from kernelsearch.rerankers.registry import method
 from kernelsearch.similarity.pair_kernels import PairKernels
+from tests.conftest import run_verb
 
 
 @pytest.fixture
@@ -48,8 +50,48 @@ def test_expressions(installed, tiny):
 
 
 def test_a_plugin_that_cannot_be_loaded_is_one_line(installed):
-    with pytest.raises(OptionError, match=r"kernel 'broken': plugin binary_kernel:Missing cannot be loaded \(AttributeError"):
+    wanted = r"plugin broken of \S+ 1.0 \(binary_kernel:Missing\): kernel 'broken' cannot be made \(AttributeError"
+    with pytest.raises(PluginError, match=wanted):
         registry.kernel("broken")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("pass", r"no method document_features\(collection, docs, dtype\)"),
+        ("has_map = False", r"no method document_features\(collection, docs, dtype\)"),
+        ("def document_features(self, collection, docs, dtype): ...", r"no method query_features\(collection, query\)"),
+        (
+            "has_query = False\n def document_features(self, docs): ...",
+            r"features\(docs\) must take \(collection, docs, dtype\)",
+        ),
+        ("def __init__(self, needed): ...", "cannot be made .*needed"),
+        ("def __new__(cls): return 3", "makes a int, not a Kernel"),
+    ],
+)
+def test_the_interface_of_a_plugins_kernel_is_checked_when_it_is_loaded(plugin, body, message):
+    plugin("kernelsearch.kernels", f"from kernelsearch.kernels.algebra import Kernel\nclass Thing(Kernel):\n {body}\n")
+    with pytest.raises(PluginError, match=rf"^plugin faulty of faulty-package 1\.0 \(faulty_module:Thing\): .*{message}"):
+        registry.kernel("2*faulty", {"k1": 0.5})
+
+
+def test_an_exception_of_a_plugins_kernel_is_reported_as_its_own(plugin, tiny_path, tmp_path, capsys):
+    body = "has_query = False\n def document_features(self, collection, docs, dtype): return {}['key']"
+    plugin("kernelsearch.kernels", f"from kernelsearch.kernels.algebra import Kernel\nclass Thing(Kernel):\n {body}\n")
+    status, _, error = run_verb(
+        capsys,
+        train.main,
+        "--index",
+        tiny_path,
+        "--rerank",
+        "klsa",
+        "--klsa.kernel",
+        "faulty",
+        "--output",
+        tiny_path.parent / "no",
+    )
+    assert status == 2 and "plugin faulty of faulty-package 1.0: KeyError: 'key'" in error
+    assert "internal error" not in error and not (tmp_path / "no").exists()
 
 
 def test_klsa(installed, tiny, tmp_path):

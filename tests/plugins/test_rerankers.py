@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,16 @@ import numpy as np
 import pytest
 
 import kernelsearch
+from kernelsearch import search
 from kernelsearch.api.checking import check_index
+from kernelsearch.cli.verbs import declared_verb
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.plugins import source_of
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.fusion.features import Features, known_features
+from tests.conftest import run_verb
 
 HERE = Path(__file__).parent
 
@@ -67,7 +72,7 @@ def test_the_python_api_checks_its_options(install, tiny):
     install("site")
     result = tiny.search("water panel washer", rerank="coverage", coverage_reward=5.0)
     assert [hit.docid for hit in result] == [docid for docid, _ in expected(tiny, "water panel washer", 5.0)]
-    with pytest.raises(OptionError, match=r"--coverage\.reward: -1\.0 is below 0"):
+    with pytest.raises(OptionError, match=r"coverage_reward: -1\.0 is below 0"):
         tiny.search("water panel washer", rerank="coverage", coverage_reward=-1)
 
 
@@ -108,11 +113,64 @@ def test_broken_plugins_warn_in_one_line_each_and_stop_nothing(install, capsys):
     names = registry.names()
     assert "coverage" in names and "absent" not in names and registry.method("klsa").summary != "not ours"
     assert sorted(capsys.readouterr().err.splitlines()) == [
-        "plugin absent (package_that_does_not_exist:METHOD): cannot be loaded "
+        "plugin absent of broken-plugin 1.0 (package_that_does_not_exist:METHOD): cannot be loaded "
         "(ModuleNotFoundError: No module named 'package_that_does_not_exist')",
-        "plugin number (math:pi): a Method was expected, not float",
-        "plugin taken (broken_plugin:METHOD): the method 'klsa' exists already and is not replaced",
+        "plugin number of broken-plugin 1.0 (math:pi): a Method was expected, not float",
+        "plugin taken of broken-plugin 1.0 (broken_plugin:METHOD): the method 'klsa' exists already and is not replaced",
     ]
+
+
+DECLARED = """
+from kernelsearch.core.options import Settings
+from kernelsearch.rerankers.base import Reranker
+from kernelsearch.rerankers.registry import Method
+class FaultySettings(Settings):
+    owner = "faulty"
+METHOD = Method("faulty", "fails", FaultySettings, "faulty_module:Thing")
+"""
+
+
+REST = "class Thing(Reranker):\n method = METHOD\n"
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (REST, r"Thing has no method score\(query, candidates, context\)"),
+        (REST + " def score(self, query): ...", r"Thing\.score\(query\) must take \(query, candidates, context\)"),
+        (REST.replace("method =", "other ="), "Thing has no attribute method"),
+        ("class Thing: pass", "is not a subclass of"),
+        (REST + " def score(self, query, candidates, context): 1 / 0", "ZeroDivisionError: division"),
+        (REST + " def score(self, query, candidates, context): open('/no/such')", "FileNotFoundError: .*/no/such"),
+    ],
+)
+def test_mistakes_of_a_plugin_are_reported_as_its_own(plugin, tiny_path, capsys, thing, message):
+    """By the command line in one line, with status 2; a client of the service learns the plugin's name."""
+    plugin("kernelsearch.rerankers", DECLARED + thing + "\n", "METHOD")
+    status, _, error = run_verb(capsys, search.main, "--index", tiny_path, "--query", "water", "--rerank", "faulty")
+    assert status == 2 and len(error.splitlines()) == 1
+    assert re.search(rf"plugin faulty of faulty-package 1\.0: .*{message}", error), error
+    pytest.importorskip("fastapi")
+    from kernelsearch.serve.errors import describe_error
+
+    with pytest.raises(Exception) as raised:
+        kernelsearch.open(tiny_path).search("water", rerank="faulty")
+    assert describe_error(raised.value)[:2] == (500, "plugin faulty of faulty-package 1.0 failed; see the server's log")
+
+
+def test_an_exception_of_a_plugins_verb_is_reported_as_its_own(plugin, capsys):
+    plugin("kernelsearch.verbs", "def Thing(argv): 1 / 0\n")
+    status, _, error = run_verb(capsys, declared_verb("faulty"))
+    assert status == 2 and "plugin faulty of faulty-package 1.0: ZeroDivisionError" in error
+
+
+def test_exceptions_of_our_own_entry_points_stay_internal_errors(capsys, monkeypatch):
+    """The methods of papers/ are found through the same group."""
+    registry.methods()
+    assert source_of("kernelsearch.papers") is None
+    monkeypatch.setattr(registry, "nearest", lambda *_: 1 / 0)
+    status, _, error = run_verb(capsys, lambda argv: registry.method("nothing"))
+    assert status == 70 and "internal error" in error
 
 
 def test_the_list_stays_where_the_method_cannot_act(install, tiny):

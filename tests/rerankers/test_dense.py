@@ -123,7 +123,7 @@ def test_what_is_missing_is_named(index, tiny, tmp_path):
         KernelDense(tiny)
     with pytest.raises(ArtefactError, match="no vectors named 'other'; it has m"):
         KernelDense(index, vectors="other")
-    with pytest.raises(OptionError, match=r"--vectors.queries FILE gives them"):
+    with pytest.raises(OptionError, match=r"vectors_queries FILE gives them"):
         KernelDense(kernelsearch.open(index.path))
 
 
@@ -204,7 +204,7 @@ def test_runs_that_cannot_be_used_are_refused(index, tmp_path):
     (tmp_path / "other.txt").write_text("1 Q0 gone 1 9.5 x\n")
     with pytest.raises(InputError, match=r"other.txt: none of its 1 documents is in"):
         Features(index, [f"run:{tmp_path / 'other.txt'}"])
-    with pytest.raises(InputError, match=r"run:splade: no such file; --fusion.runs splade=FILE gives one"):
+    with pytest.raises(InputError, match=r"run:splade: no such file; fusion_runs splade=FILE gives one"):
         Features(index, ["run:splade"])
     with pytest.raises(InputError, match=r"missing\.txt: no such file"):
         Features(index, ["run:splade"], runs={"splade": "missing.txt"})
@@ -368,7 +368,7 @@ def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
     assert model.notes["sources"] == ["rm", "rm3", "votes:power=4,fade=1.5", "dense:m"]
     words = models.load(index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "words", vectors="none"))
     assert not any("dense" in name for name in words.recipe)
-    with pytest.raises(OptionError, match=r"--fusion.vectors: is for the default recipe"):
+    with pytest.raises(OptionError, match=r"fusion_vectors: is for the default recipe"):
         index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "x", vectors="m", features="first rm")
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
+import orjson
 import pytest
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker, position
-from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, Symbol, Term, Text, feedback_note
 from kernelsearch.rerankers.registry import method
 
 INNER = (Contribution("c", 0.25), Contribution("d", -0.125, "", (Contribution("e", -0.125, "deep"),)))
@@ -61,8 +65,36 @@ def test_decision_evidence_and_nearest_feedback_documents_follow():
 
 def test_plain_data_holds_everything():
     data = Explanation("m", "x", 1.5, PARTS, {"k": 1}).to_dict()
-    assert data["contributions"][0]["parts"][1]["parts"][0] == {"label": "e", "value": -0.125, "detail": "deep", "parts": []}
+    assert data["contributions"][0]["parts"][1]["parts"][0] == {
+        "label": "e",
+        "detail": "deep",
+        "value": -0.125,
+        "label_pieces": ["e"],
+        "detail_pieces": ["deep"],
+        "parts": [],
+    }
     assert (data["method"], data["docid"], data["score"], data["notes"]) == ("m", "x", 1.5, {"k": 1})
+
+
+def test_references_are_texts_for_readers_and_typed_in_plain_data():
+    label = Text("through ", Document("d<1"), " by ", Feature("rm", "typical words"), Symbol("λ"))
+    made = Explanation("m", "x", 1.0, (Contribution(label, 1.0, Term("tap")),), {"near": [Document("d2")]})
+    assert made.lines()[1] == "  +1.0000  through d<1 by rmλ  (tap)"
+    assert "through d&lt;1 by rmλ <small>tap</small>" in made._repr_html_()
+    data = json.loads(orjson.dumps(made.to_dict()))
+    assert data == json.loads(json.dumps(made.to_dict()))
+    (part,) = data["contributions"]
+    assert (part["label"], part["detail"], part["detail_pieces"]) == ("through d<1 by rmλ", "tap", [{"term": "tap"}])
+    assert part["label_pieces"] == [
+        "through ",
+        {"document": "d<1"},
+        " by ",
+        {"feature": "rm", "meaning": "typical words"},
+        {"symbol": "λ"},
+    ]
+    assert data["notes"] == {"near": ["d2"]}
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made and again.contributions[0].label.pieces[3].meaning == "typical words"
 
 
 def test_feedback_documents_amount_to_fewer_equal_ones(tiny):
@@ -118,5 +150,5 @@ def test_lists_are_ordered_by_score_then_docid_and_checked(tiny):
 def test_places_of_documents_in_a_list(tiny):
     candidates = Candidates(np.array([3, 0, 5], dtype=np.int32), np.ones(3))
     assert [position(candidates, doc) for doc in (3, 0, 5, 1)] == [0, 1, 2, None]
-    with pytest.raises(InputError, match=r"--docid: d2 is not among the 3 candidates that klsa ranks"):
+    with pytest.raises(InputError, match=r"docid: d2 is not among the 3 candidates that klsa ranks"):
         Given(tiny).place_of(candidates, 1)

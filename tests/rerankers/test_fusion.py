@@ -152,14 +152,14 @@ def test_a_recipe_with_an_unknown_feature_is_refused(demo_index, model, tmp_path
 
     shutil.copytree(model, tmp_path / "m")
     rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["recipe"].__setitem__(0, "telepathy:range=3"))
-    with pytest.raises(OptionError, match=r"--fusion\.model: unknown feature 'telepathy'"):
+    with pytest.raises(OptionError, match=r"fusion_model: unknown feature 'telepathy'"):
         FusionReranker(demo_index, model=str(tmp_path / "m"))
 
 
 def test_clear_words_for_what_is_missing(demo_index, tmp_path):
     with pytest.raises(ArtefactError, match="no fusion model here"):
         FusionReranker(demo_index, model=str(tmp_path / "none"))
-    with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr"):
+    with pytest.raises(OptionError, match="learns from topics and qrels, from clicks, or from ltr"):
         FusionReranker.method.fit(demo_index, TrainingData())
     with pytest.raises(InputError, match="no training topic has a relevant document"):
         FusionReranker.method.fit(demo_index, TrainingData(topics={"1": "tap"}, qrels={"2": {"d": 1}}))
@@ -190,7 +190,7 @@ def test_training_on_a_feature_file(tmp_path, capsys):
     )
     assert "1.0000" in capsys.readouterr().out
     assert models.load(tmp_path / "m").recipe == ("column:1", "column:2")
-    with pytest.raises(OptionError, match="--output is not given"):
+    with pytest.raises(OptionError, match="output is not given"):
         train_verb.main(["--ltr", str(path), "--rerank", "fusion"])
     with pytest.raises(OptionError, match="doesn't learn from a file of features"):
         train_verb.main(["--ltr", str(path), "--rerank", "pert", "--output", str(tmp_path / "x")])
@@ -299,9 +299,9 @@ def test_topics_without_judgements_teach_nothing():
 def test_clicks_beside_judgements_are_refused_and_not_ignored(demo_index, tmp_path):
     judged = {"topics": {"1": "tap"}, "qrels": {"1": {"d": 1}}}
     for data in (judged, {"topics": judged["topics"]}, {"qrels": judged["qrels"]}):
-        with pytest.raises(OptionError, match="--clicks: has no effect with --topics and --qrels"):
+        with pytest.raises(OptionError, match="clicks: has no effect with topics and qrels"):
             demo_index.train("fusion", clicks=DEMO / "clicks.jsonl", output=tmp_path / "m", **data)
     for method, data in (("klsa", judged), ("mslm", {"clicks": DEMO / "clicks.jsonl"}), ("rbm25", judged)):
-        with pytest.raises(OptionError, match=f"--(topics|clicks): has no effect on --rerank {method}"):
+        with pytest.raises(OptionError, match=f"--(topics|clicks): has no effect on rerank {method}"):
             demo_index.train(method, output=tmp_path / "m", **data)
     assert not (tmp_path / "m").exists()

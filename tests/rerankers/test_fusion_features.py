@@ -114,7 +114,7 @@ def test_the_pool_is_a_union_in_the_first_stages_order(demo_index, asked):
 
 
 def test_what_brings_no_candidates_is_refused_as_a_source(demo_index):
-    with pytest.raises(OptionError, match=r"--fusion.sources: 'top' brings no candidates"):
+    with pytest.raises(OptionError, match=r"fusion_sources: 'top' brings no candidates"):
         Features(demo_index, ["first"], sources=["top"])
 
 

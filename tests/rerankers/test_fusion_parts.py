@@ -82,7 +82,7 @@ def test_numbers_that_have_no_meaning_are_refused(index, kind, option, allowed, 
         assert getattr(parse(f"{kind}:{option}={value}").settings, option) == value
         assert np.isfinite(values(index, f"{kind}:{option}={value}", *listed(index, "pump seal"))).all()
     for value in refused:
-        with pytest.raises(OptionError, match=rf"--{kind}\.{option}: "):
+        with pytest.raises(OptionError, match=rf"{kind}_{option}: "):
             parse(f"{kind}:{option}={value}")
 
 
@@ -295,11 +295,11 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
         assert "evidence" not in explanation.notes
     outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
-    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* scores"):
+    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* ranks"):
         reranker.explain(query, candidates, outside)
 
 
-def test_a_decision_sums_the_parts_of_four_kinds():
+def test_a_decision_sums_the_parts_of_four_kinds(demo_index):
     parts = {
         "first": 1.0,
         CERTAINTY: 0.25,
@@ -310,18 +310,20 @@ def test_a_decision_sums_the_parts_of_four_kinds():
         "bm25:k1=2": 4.0,
         "votes": 0.03125,
     }
+    features = Features(demo_index, tuple(parts)).features
+    roles = [(feature.role, part) for feature, part in zip(features, parts.values(), strict=True)]
     notes = {
         "feedback": {"documents": [{}, {}, {}], "effective": 2.5},
         "certainty": {"docid": "d7", "probability": 0.4567},
     }
-    decision = decision_note(parts, notes)
+    decision = decision_note(roles, notes)
     assert decision["parts"] == {"match": 5.0312, "feedback": -1.375, "certainty": 0.75}
     reasons = [
         "feedback: 3 documents that count as much as 2.5 equal ones",
         "certainty: the first stage gives d7 a probability of 0.46 among its best",
     ]
     assert decision["reasons"] == reasons
-    moved = decision_note({**parts, "bound": 2.0}, notes)
+    moved = decision_note([*roles, ("bound", 2.0)], notes)
     assert moved["parts"] == {**decision["parts"], "bound": 2.0}
     assert moved["reasons"][:2] == reasons and "moved up" in moved["reasons"][2]
 
@@ -349,13 +351,13 @@ def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path, caplo
     assert [index.forward.docids.take(docs) for docs in retrieved] == [["e", "a"], []]
     assert read_runs(("x=a.txt", "y=b=c.txt"), "--o") == {"x": "a.txt", "y": "b=c.txt"} and read_runs(None, "--o") == {}
     for text in ("x", "=file", "x="):
-        with pytest.raises(OptionError, match=rf"--o: '{text}' should read NAME=FILE"):
+        with pytest.raises(OptionError, match=rf"o: '{text}' should read NAME=FILE"):
             read_runs((text,), "--o")
-    with pytest.raises(OptionError, match=r"--o: x names two files, a\.txt and b\.txt"):
+    with pytest.raises(OptionError, match=r"o: x names two files, a\.txt and b\.txt"):
         read_runs(("x=a.txt", "x=b.txt"), "--o")
     runs = {"x": str(path), "y": str(path)}
     for recipe in (["first", "run:x"], ["read:run:x/top"]):
-        with pytest.raises(OptionError, match=r"--fusion\.runs: y: has no effect, because no feature of the model is run:y"):
+        with pytest.raises(OptionError, match=r"fusion_runs: y: has no effect, because no feature of the model is run:y"):
             Features(index, recipe, runs=runs)
         Features(index, recipe, runs={"x": str(path)})
     assert f"{path}: 2 of its documents are not in {index.name} and are left out" in caplog.messages

@@ -106,7 +106,7 @@ def test_lambda_zero_gives_the_first_stage_back(indexed, query, listed):
 def test_fewer_dimensions_are_the_first_ones(indexed, query, listed):
     scores = KernelLSA(indexed, dims=5, z=3).score(query, listed)
     assert scores == pytest.approx(dense_scores(indexed, query, 3, 0.9, dims=5)[listed.docs], abs=2e-6)
-    with pytest.raises(OptionError, match=r"--klsa.dims: 21, but .* was fitted with 20"):
+    with pytest.raises(OptionError, match=r"klsa_dims: 21, but .* was fitted with 20"):
         KernelLSA(indexed, dims=21)
 
 
@@ -471,7 +471,7 @@ def test_kernels_without_a_map_go_through_landmarks(indexed, query, listed, tmp_
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
     assert np.isfinite(ranker.score(query, listed)).all()
-    assert ranker.basis.strongest_terms(0)[0].startswith("w")
+    assert ranker.basis.strongest_terms(0)[0][1].startswith("w")
     with pytest.raises(OptionError, match="rbf compares documents only"):
         KernelLSA(indexed, basis=str(place), scores="kernel").score(query, listed)
     with pytest.raises(OptionError, match="no feature map to fold"):

@@ -17,6 +17,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.asymmetric import BM25, VSM
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
 from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.explanations import Term
 from kernelsearch.rerankers.klsa import basis as fitting
 from kernelsearch.rerankers.klsa import reranker as module
 from kernelsearch.rerankers.klsa.basis import default_dims, default_parts, fit_basis, fold_in, scratch_array
@@ -134,7 +135,8 @@ def test_the_map_holds_the_list_the_background_and_the_path(indexed, query, list
         plane[rows], rel=1e-4, abs=1e-6
     )
     assert np.array(sorted(shown["background"])) == pytest.approx(np.array(sorted(plane.tolist())), rel=1e-4, abs=1e-6)
-    assert shown["axes"] == [terms_by_loading(indexed, reranker.basis, dim).split(", ") for dim in (0, 1)]
+    axes = [[("-" if entry["opposite"] else "") + entry["term"] for entry in axis] for axis in shown["axes"]]
+    assert axes == [terms_by_loading(indexed, reranker.basis, dim).split(", ") for dim in (0, 1)]
     steps = [z for z in (1, 2, 5, 10, 20, 50) if z <= listed.depth]
     assert shown["z"] == 7 and [step["z"] for step in shown["path"]] == sorted({*steps, 7})
     for step in shown["path"]:
@@ -166,9 +168,11 @@ def test_terms_of_a_dimension_by_loading_with_signs_against_the_first(indexed):
     basis.loadings = np.array([[0.1], [-0.9], [0.5], [0.0], [0.7], [-0.2]], dtype=np.float32)
     basis.feature_terms = np.array([0, 2, -1, 3, 1, -2])
     a, b, c, d = basis.terms.take([0, 1, 2, 3])
-    assert basis.strongest_terms(0, 6) == [c, f"-{b}", "-(length)", "(vector)", f"-{a}", d]
+    expected = [("", c), ("-", b), ("-", "(length)"), ("", "(vector)"), ("-", a), ("", d)]
+    assert basis.strongest_terms(0, 6) == expected
+    assert [type(term) is Term for _, term in basis.strongest_terms(0, 6)] == [True, True, False, False, True, True]
     assert basis.strongest_terms(0, 20) == basis.strongest_terms(0, 6)
-    assert basis.strongest_terms(0) == basis.strongest_terms(0, 6)[:5] and basis.strongest_terms(0, 1) == [c]
+    assert basis.strongest_terms(0) == basis.strongest_terms(0, 6)[:5] and basis.strongest_terms(0, 1) == expected[:1]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ ELSEWHERE = {
     ("klsa", "basis"): "a folder: tests/rerankers/test_klsa.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
     ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
-    ("pert", "vectors"): "a file: tests/rerankers/test_pert.py",
+    ("pert", "perturbations"): "a file: tests/rerankers/test_pert.py",
     ("pert", "save_queries"): "writes a file: tests/rerankers/test_pert.py",
     ("pert", "queries"): "a file: tests/rerankers/test_pert.py",
     ("pert", "groups"): "explanations: tests/rerankers/test_pert.py",

@@ -206,15 +206,15 @@ def test_rm1_forgets_the_query(tiny):
 
 
 def test_bad_options_are_named(tiny):
-    with pytest.raises(OptionError, match=r"--pert.kernel: 'cosine' is not one of perturbation"):
+    with pytest.raises(OptionError, match=r"pert_kernel: 'cosine' is not one of perturbation"):
         pert(tiny, kernel="cosine")
-    with pytest.raises(OptionError, match=r"--pert.alpha: 1.5 is above 1"):
+    with pytest.raises(OptionError, match=r"pert_alpha: 1.5 is above 1"):
         pert(tiny, alpha=1.5)
 
 
 @pytest.mark.parametrize("name", ["gamma", "kappa", "balance", "coverage", "budget", "temperature"])
 def test_infinite_options_are_refused(tiny, name):
-    with pytest.raises(OptionError, match=rf"--pert\.{name}: inf is"):
+    with pytest.raises(OptionError, match=rf"pert_{name}: inf is"):
         pert(tiny, **{name: float("inf")})
 
 
@@ -386,7 +386,7 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
     query, candidates = first(tiny, "washer")
     after = reading.apply(query, candidates, context())
     same(after, candidates)
-    assert after.fallbacks == (("pert", f"{file} has no expanded query for it"),)
+    assert after.fallbacks == (("pert", "the file of queries has no expanded query for it"),)
 
 
 @pytest.mark.parametrize("terms", ["{}", '{"tap": 0}'])
@@ -405,20 +405,20 @@ def test_queries_are_printed(tiny, capsys):
 
 def test_given_perturbations(tiny, tmp_path):
     query, candidates = first(tiny, "water washer")
-    file = tmp_path / "vectors.tsv"
+    file = tmp_path / "perturbations.tsv"
     file.write_text("q\t0 1\nq\t1 0\n")
-    own, loo = pert(tiny, vectors=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
+    own, loo = pert(tiny, perturbations=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
     np.testing.assert_allclose(own.coordinates, loo.coordinates, rtol=1e-4, atol=1e-9)  # Lucene sums in single precision
     file.write_text("q\t0 1 1\n")
     with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
-        pert(tiny, vectors=str(file)).apply(query, candidates, context())
+        pert(tiny, perturbations=str(file)).apply(query, candidates, context())
     file.write_text("q\t0 -1\n")
-    with pytest.raises(InputError, match=r"vectors.tsv:1: not a qid, a tab and weights of zero or more"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv:1: not a qid, a tab and weights of zero or more"):
+        pert(tiny, perturbations=str(file))
     file.write_text("other\t1 0\n")
-    after = pert(tiny, vectors=str(file)).apply(query, candidates, context())
+    after = pert(tiny, perturbations=str(file)).apply(query, candidates, context())
     same(after, candidates)
-    assert after.fallbacks == (("pert", "--pert.vectors has no weights for the query"),)
+    assert after.fallbacks == (("pert", "the file of perturbations has no weights for the query"),)
 
 
 @pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])
@@ -586,13 +586,13 @@ def test_lists_of_single_terms_are_made_where_they_are_variants(tiny, options, n
 
 
 def test_rows_of_perturbations_have_one_length_per_query(tiny, tmp_path):
-    file = tmp_path / "vectors.tsv"
+    file = tmp_path / "perturbations.tsv"
     file.write_text("q\t0 1\n\nr\t1 0 2\nq\t1 0 1\n")
-    with pytest.raises(InputError, match=r"vectors.tsv:4: 3 weights where query q had 2 before"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv:4: 3 weights where query q had 2 before"):
+        pert(tiny, perturbations=str(file))
     file.write_text("\n")
-    with pytest.raises(InputError, match=r"vectors.tsv: holds no perturbation"):
-        pert(tiny, vectors=str(file))
+    with pytest.raises(InputError, match=r"perturbations.tsv: holds no perturbation"):
+        pert(tiny, perturbations=str(file))
 
 
 def test_one_word_with_many_variants_has_a_place_in_the_plane(tiny):

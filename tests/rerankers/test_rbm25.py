@@ -1,12 +1,16 @@
 """Robust BM25 and its baselines on the bundled collection: the paper's two stories, its formula, explanations, fallbacks."""
 
+import json
+import logging
 import math
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import kernelsearch
 from kernelsearch import merge, search
+from kernelsearch.clicks import __main__ as clicks_verb
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
@@ -16,9 +20,11 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.fusion.reranker import training_topics
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
-from kernelsearch.rerankers.rbm25.similar_queries import Similar
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, open_log
+from kernelsearch.similarity.groups import groups_from_clicks
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts, write_jsonl
 
@@ -424,7 +430,7 @@ def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database,
     asked = ["--index", str(demo_index.path), "--query", "tap"]
     flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
     for more in ([*flags, "0.1"], ["--config", str(config)]):
-        with pytest.raises(OptionError, match=r"--pairwise\.epsilon: the pairwise kernel has no BM25"):
+        with pytest.raises(OptionError, match=r"pairwise_epsilon: the pairwise kernel has no BM25"):
             search.main([*asked, *more])
     search.main([*asked, *flags, "0.5"])
 
@@ -469,7 +475,7 @@ def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monk
     assert first.log.path == second.log.path and first.log.path.parent == tiny.artefacts
     log_path = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
     assert log_path == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == log_path
-    with pytest.raises(OptionError, match="needs --clicks"):
+    with pytest.raises(OptionError, match="needs clicks"):
         RobustBM25.method.fit(tiny, TrainingData())
 
 
@@ -551,6 +557,33 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     assert robust.apply(query, empty).depth == 0
 
 
+@pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
+def test_a_query_of_stop_words_has_no_similar_query_but_itself(tiny, tmp_path, name):
+    """Characters of stop words say nothing; its own clicks do, and those of a logged one count for no other query."""
+    log = tmp_path / "clicks.db"
+    impressions = [("then with the", "d1"), ("the there", "d3"), ("fuse then", "d3")]
+    import_records([Impression(text, (doc, "d5"), (1, 2), (True, False)) for text, doc in impressions], log)
+    reranker = registry.method(name).make(tiny, clicks=str(log))
+    queries, lists = first_stage(tiny, ["then the with", "into the then", "with the fuse"])
+    assert [query.terms for query in queries[:2]] == [(), ()]
+    empty = reranker.apply_batch(queries[:2], lists[:2])
+    assert [listed.depth for listed in empty] == [0, 0] and all(listed.fallbacks for listed in empty)
+    (near,) = reranker.similar.find(queries[2:], 5)
+    assert [query.text for query in near.queries] == ["fuse then"]
+    own, own_list = first_stage(tiny, ["the there"])
+    assert [query.text for query in reranker.similar.find(own, 5, own_list)[0].queries] == ["the there", "fuse then"]
+
+
+def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):
+    reranker = registry.method("pairwise").make(demo_index, clicks=database)
+    texts = [line.split("\t")[1] for line in (DEMO / "variants.tsv").read_text(encoding="utf-8").splitlines()[25:50]]
+    runs = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            runs.append([listed.docs.tolist() for listed in reranker.apply_batch(*first_stage(demo_index, texts))])
+    assert runs[0] == runs[1]
+
+
 def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):
     """Neither as clicked nor as other documents, nor over retrieved documents that were not shown."""
     texts = {f"d{number}": f"pump seal {' '.join(['pipe'] * number)}" for number in range(1, 8)}
@@ -626,3 +659,37 @@ def test_blanks_do_not_make_another_query(tiny, tmp_path):
         ranked = reranker.apply(query, tiny.lucene.search([query], 10)[0])
         assert ranked.fallbacks == (("substitution", "no other query in the click log is similar"),)
     assert reranker.apply_batch([], []) == []
+
+
+@pytest.mark.parametrize("door", ["train", "search", "fusion", "similar", "import"])
+def test_every_door_reads_logs_and_databases_and_names_skipped_lines(tmp_path, caplog, door):
+    """A log with two bad lines, then the database made of it: the same clicks through whatever takes a click log."""
+    index = kernelsearch.open(build_texts(tmp_path, {"d0": "a dripping tap", "d1": "a blown fuse"}))
+    log, database = tmp_path / "log.jsonl", tmp_path / "log.db"
+    shown = [{"docid": "d0", "clicked": True}, {"docid": "d1", "clicked": True}]
+    log.write_text(json.dumps({"query": "tap", "items": shown}) + '\nno JSON\n{"query": "fuse"}\n')
+    import_log([log], database, eta=0.5)
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+
+    def clicks(source):
+        if door == "similar":
+            return groups_from_clicks(source)
+        if door == "fusion":
+            return training_topics(TrainingData(clicks=source))
+        if door == "search":
+            opened = open_log(index, str(source))
+        elif door == "train":
+            opened = ClickLog(index.train("rbm25", clicks=source, output=tmp_path / source.suffix[1:]))
+        else:
+            clicks_verb.main(["import", "--input", str(source), "--output", str(tmp_path / "out" / f"{source.name}.db")])
+            opened = ClickLog(tmp_path / "out" / f"{source.name}.db")
+        assert opened.eta == (0.5 if source == database else 1.0)
+        return list(opened.records())
+
+    found = clicks(log)
+    messages = [record.getMessage() for record in caplog.records]
+    assert found and f"{log}: 1 impressions imported, 2 lines skipped" in messages
+    reasons = [f"  skipped 1 not JSON (first: {log}:2)", f"  skipped 1 no items (first: {log}:3)"]
+    assert reasons == [message for message in messages if "(first" in message]
+    assert clicks(database) == found

@@ -90,7 +90,7 @@ def test_a_file_may_have_queries_as_they_were_typed(index, tmp_path):
 
 def test_names_and_files_that_do_not_fit_are_refused(index, tmp_path):
     flags = {"clicks": str(tmp_path / "clicks.db")}
-    with pytest.raises(OptionError, match=r"--rbm25.queries: 'bm25' is not vectors:NAME"):
+    with pytest.raises(OptionError, match=r"rbm25_queries: 'bm25' is not vectors:NAME"):
         RobustBM25(index, queries="bm25", **flags)
     np.savez(tmp_path / "other.npz", ids=np.array(["x"]), vectors=np.ones((1, 3)))
     opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "other.npz")})
@@ -111,7 +111,7 @@ def test_the_document_kernel_takes_vectors(index, tmp_path):
     both = RobustBM25(index, documents="body,vectors:n", **flags).features(index.forward.rows_of(names))
     body = RobustBM25(index, **flags).features(index.forward.rows_of(names))
     assert np.allclose((both @ both.T).toarray(), ((body @ body.T).toarray() + unit @ unit.T) / 2, atol=1e-6)
-    with pytest.raises(OptionError, match=r"--rbm25.documents: .*no vectors named 'other'"):
+    with pytest.raises(OptionError, match=r"rbm25_documents: .*no vectors named 'other'"):
         RobustBM25(index, documents="vectors:other", **flags)
 
 

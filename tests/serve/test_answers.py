@@ -148,6 +148,33 @@ def test_an_expanded_query_is_explained_with_its_added_terms(client):
     assert sum(part["value"] for part in explanation["contributions"]) == pytest.approx(listed["score"], abs=1e-5)
 
 
+def test_of_several_methods_the_last_that_acted_is_explained(client):
+    """By the score in the list, over the list of those before it; without any, the reasons are given."""
+    chain = {"rerank": "pert,klsa"}
+    listed = get(client, "/v1/demo/search", query="dripping tap", **chain)["candidates"][3]
+    result = get(client, "/v1/demo/explain", query="dripping tap", docid=listed["docid"], **chain)
+    assert (result["method"], result["score"]) == ("pert,klsa", listed["score"])
+    assert result["explanation"]["method"] == "klsa" and result["explanation"]["notes"]["reranked"] == ["pert"]
+    assert result["explanation"]["score"] == pytest.approx(listed["score"], abs=1e-6)
+    idle = get(client, "/v1/demo/explain", query="tap", rerank="klsa,pert", **{"pert.alpha": 0})
+    assert (idle["explanation"]["method"], idle["fallback"]) == ("klsa", "alpha is 0")
+    nothing = get(client, "/v1/demo/explain", query="tap", rerank="pert", **{"pert.alpha": 0})
+    assert (nothing["explanation"], nothing["fallback"]) == (None, "alpha is 0")
+
+
+def test_references_of_an_explanation_have_titles_words_and_meanings(client):
+    result = get(client, "/v1/demo/explain", query="dripping tap", rerank="klsa", docid="hr230")
+    through = [part["label_pieces"] for part in result["explanation"]["contributions"][0]["parts"]]
+    documents = [piece["document"] for pieces in through for piece in pieces if isinstance(piece, dict)]
+    assert documents and set(documents) <= set(result["titles"])
+    feature = get(client, "/v1/demo/explain", query="dripping tap", rerank="auto")["explanation"]["contributions"][0]
+    (piece,) = feature["label_pieces"]
+    assert piece["feature"] == feature["label"] and piece["meaning"]
+    clicks = get(client, "/v1/demo/explain", query="dripping tap", rerank="rbm25")["explanation"]
+    own = [part for query in clicks["contributions"] for part in query["parts"]]
+    assert own and set(clicks["notes"]["clicked"]) >= {part["label"] for part in own if part["detail"].startswith("clicked")}
+
+
 def test_a_query_that_a_method_leaves_alone_says_why(client):
     result = get(client, "/v1/demo/search", query="zzzz tap", rerank="substitution", **{"substitution.min-similarity": 100})
     assert "click log" in result["fallback"] and result["kept"] == result["fallback"]

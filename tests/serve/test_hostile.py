@@ -52,7 +52,7 @@ def refused(client, path: str, status: int, message: str):
         ("/v1/demo/compare?query=tap&rerank=klsa&rerank=mslm&rerank=pert&rerank=auto", 400, "at most 3"),
         ("/v1/demo/explain?query=dripping&docid=hr001", 404, "not among this query's"),
         ("/v1/demo/explain/plot.svg?query=tap", 400, "exactly one method"),
-        ("/v1/demo/explain?query=tap&rerank=klsa,pert", 400, "exactly one method"),
+        ("/v1/demo/explain/plot.svg?query=tap&rerank=klsa,pert", 400, "exactly one method"),
         ("/v1/demo/explain?query=tap&rerank=klsa&docid=none", 404, "docid: 'none' is not in demo"),
         ("/v1/demo/explain?query=dripping&rerank=mslm&docid=hr001", 404, "not among this query's"),
         ("/v1/demo/explain?query=zzzzzz&rerank=klsa", 404, "no document matches"),

@@ -301,7 +301,7 @@ def test_origins_are_checked_when_the_server_starts():
     assert origins("https://example.org, http://localhost:3000") == ("https://example.org", "http://localhost:3000")
     assert origins("*") == ("*",)
     for value in ("example.org", "https://example.org/", "https://a b", ""):
-        with pytest.raises(OptionError, match=r"--cors: (.* is not an origin|an empty text)"):
+        with pytest.raises(OptionError, match=r"cors: (.* is not an origin|an empty text)"):
             origins(value)
 
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 import pytest
 
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
 from kernelsearch.serve.settings import KEY_VARIABLE, IndexSpec, RequestLimits
@@ -140,7 +140,9 @@ def test_what_cannot_be_started_is_refused_in_one_line(arguments, message, capsy
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with pytest.raises((KernelSearchError, SystemExit)) as raised:
         serve.main(list(arguments))
-    assert message in (str(raised.value) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err)
+    assert message in (
+        raised.value.message(Flag.on_command_line) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err
+    )
 
 
 def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):

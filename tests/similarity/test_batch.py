@@ -106,7 +106,7 @@ def test_what_is_refused(where, tmp_path, capsys):
     with pytest.raises(InputError, match="line 2: 'hr230' appears twice"):
         similar.main([*where, "--docids", str(tmp_path / "docids"), "--run", str(run)])
     (tmp_path / "pairs").write_text("x y\n")
-    with pytest.raises(InputError, match="--evaluate: none of the 2 documents with similar ones is in"):
+    with pytest.raises(InputError, match="evaluate: none of the 2 documents with similar ones is in"):
         similar.main([*where, "--evaluate", "--pairs", str(tmp_path / "pairs")])
     for flags, message in (
         (["--evaluate"], "--evaluate: needs --qrels"),

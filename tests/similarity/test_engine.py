@@ -142,7 +142,7 @@ def test_clear_words(store, tmp_path, capsys):
     finder = SimilarDocuments(store, kernels=["cosine"])
     with pytest.raises(InputError, match="'nobody' is not in"):
         finder.find("nobody")
-    with pytest.raises(OptionError, match="--kernels: unknown kernel 'colour'; known: latent, vectors, cosine"):
+    with pytest.raises(OptionError, match="kernels: unknown kernel 'colour'; known: latent, vectors, cosine"):
         SimilarDocuments(store, kernels=["colour"])
     with pytest.raises(OptionError, match="'category' should name its field"):
         SimilarDocuments(store, kernels=["category"])

@@ -45,7 +45,7 @@ def test_a_document_without_a_common_word_is_found(index):
 
 
 def test_a_document_without_a_vector_has_no_similar_ones_by_vectors_alone(index):
-    with pytest.raises(InputError, match=r"--docid: d5 has no vector, and vectors:m compares vectors only"):
+    with pytest.raises(InputError, match=r"docid: d5 has no vector, and vectors:m compares vectors only"):
         SimilarDocuments(index, kernels=["vectors:m"]).find("d5")
     assert SimilarDocuments(index, kernels=["cosine", "vectors:m"]).find("d5")
 

@@ -31,7 +31,8 @@ def test_changes_by_kind_of_query_agree_with_the_measurements():
     measured = {}
     for line in (ROOT / "docs" / "reproductions" / "auto.md").read_text(encoding="utf-8").splitlines():
         if re.fullmatch(r"\|[^|]+\| \d+ \| \.\d{4} \|.*", line) and len(row := cells(line)) == 9:
-            measured[row[0]] = [float(cell.split()[0]) for cell in row[3:8]]
+            # `auto` has weights that were chosen without the collection.
+            measured[row[0]] = [float(cell.split()[0]) for cell in (*row[3:7], row[8])]
     assert len(measured) == 67
     page = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
     for start, pattern in KINDS.items():

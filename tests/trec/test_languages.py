@@ -45,7 +45,7 @@ def test_index_advises_the_language(tmp_path, capsys, caplog):
     file.write_text("\n".join(json.dumps({"id": number, "text": TEXTS["de"]}) for number in range(3)))
     with caplog.at_level("WARNING", logger="kernelsearch"):
         index.main(["--input", str(file), "--index", str(tmp_path / "a")])
-        assert f"{file}: the texts seem to be German, but are analysed as English; --language de" in caplog.text
+        assert f"{file}: the texts seem to be German, but are analysed as English; language='de'" in caplog.text
         caplog.clear()
         index.main(["--input", str(file), "--index", str(tmp_path / "b"), "--language", "de"])
         assert caplog.text == ""

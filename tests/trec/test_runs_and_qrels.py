@@ -74,7 +74,7 @@ def test_msmarco_form(tmp_path):
 
 
 def test_unknown_output_format(tmp_path):
-    with pytest.raises(OptionError, match="--output-format: 'csv'"):
+    with pytest.raises(OptionError, match="output_format: 'csv'"):
         write_run(tmp_path / "x", [], "csv")
 
 

@@ -115,5 +115,5 @@ def test_topics_without_text_are_skipped_with_one_warning(tmp_path, caplog, cont
 
 
 def test_unknown_format():
-    with pytest.raises(OptionError, match="--topics-format: 'xml' is not one of"):
+    with pytest.raises(OptionError, match="topics_format: 'xml' is not one of"):
         read_topics("x", "xml")

@@ -124,7 +124,7 @@ def test_killed_and_taken_up_again(tuned, demo_index, tmp_path, capsys):
 
 
 def test_too_many_folds_are_refused_before_the_work(demo_index, tmp_path):
-    with pytest.raises(OptionError, match="--folds: 1000, but there are only 98 judged topics"):
+    with pytest.raises(OptionError, match="folds: 1000, but there are only 98 judged topics"):
         tune.main([*flags(demo_index, tmp_path / "best.toml", "--processes", "1"), "--folds", "1000"])
     assert len((tmp_path / "best.toml.results.jsonl").read_text().splitlines()) == 1  # nothing was measured
 
@@ -161,7 +161,7 @@ def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys)
     assert "a tuned setting is worse than the given one" in capsys.readouterr().err
     tune.main([*data, "--try", "k1=0.9", "--processes", "1", "--output", str(tmp_path / "same.toml")])
     assert "worse" not in capsys.readouterr().err
-    with pytest.raises(OptionError, match=r"--try klsa\.z: has no effect without --rerank klsa"):
+    with pytest.raises(OptionError, match=r"try='klsa\.z': has no effect without rerank='klsa'"):
         tune.main([*data, "--try", "klsa.z=1", "--output", str(tmp_path / "b.toml")])
 
 

@@ -162,12 +162,12 @@ def test_query_vectors_of_normalised_documents_have_unit_length(index, tmp_path)
 def test_query_vectors_of_another_length_are_refused(index, tmp_path):
     documents = _stored(index, tmp_path)
     file = write_npz(tmp_path / "topics.npz", ["1"], np.ones((1, 5)))
-    with pytest.raises(InputError, match=r"--vectors.queries: .*topics.npz: row 1 \(id '1'\): 5 dimensions where 6"):
+    with pytest.raises(InputError, match=r"vectors_queries: .*topics.npz: row 1 \(id '1'\): 5 dimensions where 6"):
         QueryVectors(documents, file=str(file))
 
 
 def test_without_file_and_encoder_the_options_are_named(index, tmp_path):
-    with pytest.raises(OptionError, match=r"--vectors.queries FILE gives them by topic id, --vectors.encoder FOLDER"):
+    with pytest.raises(OptionError, match=r"vectors_queries FILE gives them by topic id, vectors_encoder FOLDER"):
         QueryVectors(_stored(index, tmp_path)).find([Query("x")])
 
 

@@ -245,7 +245,7 @@ def test_an_id_that_appears_twice_in_different_blocks_is_refused(index, tmp_path
 
 def test_values_beyond_float16_are_refused_or_kept_in_float32(index, tmp_path):
     path = write_npz(tmp_path / "v.npz", ["d1"], np.array([[1e6, 1.0]]))
-    assert "id 'd1': a value too large for float16; --dtype float32 holds it" in _refused(index, path)
+    assert "id 'd1': a value too large for float16; dtype='float32' holds it" in _refused(index, path)
     store.import_vectors(store.place(index.artefacts, "ok"), index.forward, open_vectors(path), dtype="float32")
 
 
@@ -263,7 +263,7 @@ def test_files_that_are_no_vectors_are_refused(index, table, tmp_path):
     np.savez(tmp_path / "objects.npz", vectors=vectors, ids=np.array(ids, dtype=object))
     assert "Python objects" in _refused(index, tmp_path / "objects.npz")
     np.save(tmp_path / "v.npy", vectors)
-    assert "--ids names the file" in _refused(index, tmp_path / "v.npy")
+    assert "ids names the file" in _refused(index, tmp_path / "v.npy")
     data = (tmp_path / "v.npy").read_bytes()
     (tmp_path / "ids.txt").write_text("\n".join(ids))
     (tmp_path / "v.npy").write_bytes(data[:-20])

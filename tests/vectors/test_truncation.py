@@ -56,7 +56,7 @@ def test_an_encoder_declares_its_limit(index, tmp_path, settings, limit):
     flags = ["--index", str(index.path), "--name", "m", "--encoder", str(encoder)]
     main(flags)
     assert store.DocumentVectors(store.place(index.artefacts, "m")).max_tokens == limit
-    with pytest.raises(OptionError, match=r"--max-tokens: .*encoder: its max-length says it already"):
+    with pytest.raises(OptionError, match=r"max_tokens: .*encoder: its max-length says it already"):
         main([*flags, "--max-tokens", "7"])
 
 

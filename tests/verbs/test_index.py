@@ -144,7 +144,7 @@ def test_several_threads_index_every_document(tmp_path):
 def test_existing_index_is_kept_unless_forced(tmp_path):
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
-    with pytest.raises(InputError, match=r"exists already; --force \(in Python: force=True\) replaces it"):
+    with pytest.raises(InputError, match=r"exists already; force=True replaces it"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
     write_jsonl(source, TINY[:2])
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--force"])

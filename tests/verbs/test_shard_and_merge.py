@@ -155,7 +155,7 @@ def test_parts_by_hand():
 
 @pytest.mark.parametrize("part", ["0/4", "5/4", "1/0", "4", "1/", "a/b", "1/2/3", ""])
 def test_impossible_parts_are_one_line(tiny_path, tmp_path, part):
-    with pytest.raises(OptionError, match=r"--shard: (.* is not I/N with I from 1 to N, such as 2/8|an empty text)"):
+    with pytest.raises(OptionError, match=r"shard: (.* is not I/N with I from 1 to N, such as 2/8|an empty text)"):
         run([tiny_path], tmp_path / "run.txt", "--shard", part)
     assert not list(tmp_path.iterdir())
 

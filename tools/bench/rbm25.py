@@ -23,8 +23,7 @@ import numpy as np
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.clicks.records import Impression
-from kernelsearch.clicks.simulate import write_sessions
+from kernelsearch.clicks.records import Impression, write_log
 from kernelsearch.core.tables import text_table
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
@@ -121,7 +120,7 @@ def main() -> None:
     rows = []
     for impressions in arguments.impressions:
         log, database = folder / f"log-{impressions}.jsonl", folder / f"clicks-{impressions}.db"
-        write_sessions(make_log(vocabulary, arguments.documents, impressions), log)
+        write_log(make_log(vocabulary, arguments.documents, impressions), log)
         clock, start = time.perf_counter(), time.process_time()
         import_log([log], database)
         imported = f"{time.process_time() - start:.1f} s", f"{time.perf_counter() - clock:.1f} s"

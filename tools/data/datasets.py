@@ -61,6 +61,7 @@ DATASETS = {
     "scifact": Dataset("scifact", training=("train.topics.tsv", "train.qrels.txt")),
     "scifact train": Dataset("scifact", topics="train.topics.tsv", qrels="train.qrels.txt"),
     "zerozero": Dataset("clicks_zerozero", language="pt"),
+    **{f"xquadr_{language}": Dataset(f"xquadr_{language}", language=language) for language in ("en", "es", "ru", "ar")},
 }
 
 

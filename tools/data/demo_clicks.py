@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from kernelsearch.clicks.models import PositionBased
-from kernelsearch.clicks.simulate import needs_from_search, simulate, write_sessions
+from kernelsearch.clicks.records import write_log
+from kernelsearch.clicks.simulate import needs_from_search, simulate
 from tools import ROOT
 from tools.data.datasets import open_index
 
@@ -35,7 +36,7 @@ def make(output: Path) -> None:
         needs = needs_from_search(search, DATA / "topics.tsv", DATA / "qrels.txt", DATA / "variants.tsv")
         others = sorted(docids.take(index.forward.live_docs))
         sessions = simulate(needs, IMPRESSIONS, model=PositionBased(), seed=1, depth=DEPTH, others=others)
-        write_sessions(sessions, output)
+        write_log(sessions, output)
 
 
 def main() -> int:

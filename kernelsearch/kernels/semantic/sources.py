@@ -50,11 +50,11 @@ def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
                 raise ValueError
         except (ValueError, IndexError):
             raise InputError(
-                f"{path}: line {number}: two words and a similarity above 0, at most 1, were expected: {quote(line)}"
+                f"two words and a similarity above 0, at most 1, were expected: {quote(line)}", path=path, line=number
             ) from None
         rows.append((word, other, similarity))
     if not rows:
-        raise InputError(f"{path}: no similarities in it")
+        raise InputError("no similarities in it", path=path)
     return tuple(rows)
 
 
@@ -76,19 +76,19 @@ def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *
         try:
             vector = np.array(numbers.split(), dtype=np.float32)
         except ValueError:
-            raise InputError(f"{path}: line {number}: not a word and its numbers") from None
+            raise InputError("not a word and its numbers", path=path, line=number) from None
         if not len(vector) or (rows and len(vector) != len(rows[0])) or not np.isfinite(vector).all():
             raise InputError(
-                f"{path}: line {number}: {len(vector)} numbers where {len(rows[0]) if rows else 'some'} were expected"
+                f"{len(vector)} numbers where {len(rows[0]) if rows else 'some'} were expected", path=path, line=number
             )
         names.append(name)
         rows.append(vector)
     if not rows:
-        raise InputError(f"{path}: no word vectors here")
+        raise InputError("no word vectors here", path=path)
     terms = terms_of(names, term_ids, analyze)
     known = np.flatnonzero(terms >= 0)
     if not len(known):
-        raise InputError(f"{path}: none of its {len(names)} words is in the index")
+        raise InputError(f"none of its {len(names)} words is in the index", path=path)
     nodes, place = np.unique(terms[known], return_inverse=True)
     unit = np.stack([rows[number] for number in known])
     unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
@@ -110,7 +110,7 @@ def wordnet_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *
     """
     files = [path / f"data.{part}" for part in ("noun", "verb", "adj", "adv")]
     if not any(file.is_file() for file in files):
-        raise InputError(f"{path}: no WordNet database here (data.noun, data.verb, data.adj or data.adv)")
+        raise InputError("no WordNet database here (data.noun, data.verb, data.adj or data.adv)", path=path)
     members: dict[tuple[str, str], list[str]] = {}
     links: list[tuple[tuple[str, str], tuple[str, str]]] = []
     for file in files:
@@ -145,7 +145,7 @@ def _read_synsets(
                 if fields[place] in POINTERS:
                     links.append((key, (_part(fields[place + 2]), fields[place + 1])))
         except (ValueError, IndexError):
-            raise InputError(f"{file}: line {number}: not a synset of WordNet's database") from None
+            raise InputError("not a synset of WordNet's database", path=file, line=number) from None
 
 
 def _part(letter: str) -> str:

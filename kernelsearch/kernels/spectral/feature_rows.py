@@ -48,7 +48,7 @@ class FeatureSource:
         end = len(collection) if end is None else end
         dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
         budget = self.memory if memory is None else memory
-        if kernel.has_map:
+        if kernel.has_map and not kernel.wide:
 
             def make(first: int, last: int) -> Any:
                 return kernel.document_features(collection, np.arange(start + first, start + last), dtype)

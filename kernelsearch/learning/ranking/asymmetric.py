@@ -7,16 +7,14 @@ k*(q, d) = Σ α_i k̄((q_i, d_i), (q, d)) (Eq. 3).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.kernels.hyper import Hyper, HyperKernel, Pairs
-from kernelsearch.kernels.learned import PairExpansion
+from kernelsearch.kernels.hyper import HyperKernel, Pairs
+from kernelsearch.kernels.learned import learned_kernel
 from kernelsearch.learning.ranking.dual import maximise_dual
 
 
@@ -74,38 +72,14 @@ class AsymmetricKernelLearner:
         self._require_fit()
         return self.kernel(pairs, self.pairs_) @ self.alpha_
 
-    def as_kernel(
-        self,
-        collection: Collection,
-        queries: Sequence[Query],
-        docs: Sequence[int],
-        query_kernel: Kernel,
-        document_kernel: Kernel,
-        relevance: Kernel | None = None,
-    ) -> Kernel:
-        """k* as a kernel between any query and document (Theorem 2), to be combined with others.
+    def as_kernel(self, collection: Collection) -> Kernel:
+        """k* as a kernel between any query and document of `collection` (Theorems 2 to 4), to be combined with others.
 
-        The parameters are those of the call of `kernels.learned.hyper_kernel` that made this learner's kernel. Raises
-        scikit-learn's NotFittedError before a fit, OptionError where the kernel is a series or a sum of others.
+        The learner's kernel is one of `kernels.learned.hyper_kernel`, a power series or a sum of those. Raises scikit-learn's
+        NotFittedError before a fit, OptionError for other kernels.
         """
         self._require_fit()
-        if not isinstance(self.kernel, Hyper):
-            raise OptionError(f"as_kernel: is for the kernel of Eq. 4 (hyper_kernel), not for a {type(self.kernel).__name__}")
-        pairs = self.pairs_
-        gains = np.ones(len(pairs))
-        if relevance is not None:
-            rows = np.asarray(docs, dtype=np.int64)[pairs.docs]
-            for number in np.unique(pairs.queries).tolist():
-                own = pairs.queries == number
-                gains[own] = relevance.scores(collection, queries[number], rows[own])
-        expansion = PairExpansion(
-            query_kernel,
-            document_kernel,
-            tuple(queries[number] for number in pairs.queries.tolist()),
-            tuple(int(docs[number]) for number in pairs.docs.tolist()),
-            tuple((self.alpha_ * gains).tolist()),
-        )
-        return expansion if relevance is None else relevance * expansion
+        return learned_kernel(self.kernel, collection, self.pairs_, self.alpha_)
 
     def _require_fit(self) -> None:
         if not hasattr(self, "alpha_"):

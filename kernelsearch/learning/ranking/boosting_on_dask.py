@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 
 #: How often trees are grown anew when a worker is lost over them.
 ATTEMPTS = 4
@@ -42,7 +43,8 @@ def train(
         tracker = import_module("kernelsearch.learning.ranking.dask_tracker")
     except ImportError as problem:
         raise OptionError(
-            f"--engine dask: fusion needs {problem.name}; install it with: pip install 'kernelsearch[dask]'"
+            f"fusion needs {problem.name}; install it with: {install_command('dask')}",
+            option=Flag("engine", value="dask"),
         ) from None
     columns = (table, labels, np.repeat(np.arange(len(sizes)), sizes), start)
     wanted = min(len(_workers(client)), len(sizes))
@@ -58,7 +60,9 @@ def train(
             if not _lost(client, workers):
                 raise
             _wait_for(client, wanted)
-    raise InputError(f"--engine dask: workers were lost {ATTEMPTS} times while trees were grown (out of memory?)")
+    raise InputError(
+        f"workers were lost {ATTEMPTS} times while trees were grown (out of memory?)", option=Flag("engine", value="dask")
+    )
 
 
 def part_ends(sizes: NDArray[np.integer], parts: int) -> list[int]:

@@ -39,7 +39,7 @@ def read_letor(path: str | Path, features: int | None = None) -> LetorTable:
             continue
         place = f"{path}: line {number}"
         if len(words) < 2 or not words[1].startswith("qid:"):
-            raise InputError(f"{place}: not a LETOR file, which has rows such as 2 qid:7 1:0.3 2:1.5, but {quote(line)}")
+            raise InputError(f"not a LETOR file, which has rows such as 2 qid:7 1:0.3 2:1.5, but {quote(line)}", path=place)
         try:
             queries.append(whole_number(words[1][4:]))
             grades.append(to_number(words[0]))
@@ -47,19 +47,19 @@ def read_letor(path: str | Path, features: int | None = None) -> LetorTable:
             columns = [whole_number(name, low=1, high=features or MAX_FEATURE) for name, _, _ in pairs]
             values = np.array([to_number(value) for _, _, value in pairs], dtype=np.float64)
         except ValueError as problem:
-            raise InputError(f"{place}: not a LETOR file ({short(str(problem))})") from None
+            raise InputError(f"not a LETOR file ({short(str(problem))})", path=place) from None
         if not np.isfinite(grades[-1]) or not np.isfinite(values).all():
-            raise InputError(f"{place}: a grade or value that is not finite")
+            raise InputError("a grade or value that is not finite", path=place)
         if any(left >= right for left, right in pairwise(columns)):
-            raise InputError(f"{place}: features must be in the order of their numbers, each at most once")
+            raise InputError("features must be in the order of their numbers, each at most once", path=place)
         largest = max(largest, columns[-1] if columns else 0)
         rows.append((np.array(columns, dtype=np.int32) - 1, values))
     if not rows:
-        raise InputError(f"{path}: is empty")
+        raise InputError("is empty", path=path)
     try:
         X = np.zeros((len(rows), features or largest))
     except (MemoryError, ValueError):
-        raise InputError(f"{path}: {len(rows)} rows of {largest} features don't fit into memory") from None
+        raise InputError(f"{len(rows)} rows of {largest} features don't fit into memory", path=path) from None
     for row, (places, values) in zip(X, rows, strict=True):
         row[places] = values
     return LetorTable(X, np.array(grades), np.array(queries, dtype=np.int64))

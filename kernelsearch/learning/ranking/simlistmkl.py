@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lambdas import lambdas
 from kernelsearch.learning.ranking.lists import Lists, check_training, normalise_features, require_contrast
@@ -181,4 +181,6 @@ def load_xgboost() -> Any:
     try:
         return import_module("xgboost")
     except ImportError:
-        raise OptionError("--fusion.learner simlistmkl: needs xgboost; install it with: pip install xgboost-cpu") from None
+        raise OptionError(
+            "needs xgboost; install it with: pip install xgboost-cpu", option=Flag("learner", "fusion", value="simlistmkl")
+        ) from None

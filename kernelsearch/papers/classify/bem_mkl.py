@@ -19,11 +19,11 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
     """Adds kernels with weights a = m⁺/‖m⁺‖, m the mean margin between a text's nearest miss and nearest hit.
 
     Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum, shape (texts, training texts).
-    The nearest hit and miss (nearest text of the same and of another class) are found with all kernels together; margins are
-    in units of a kernel's mean distance unless `standardize` is off, as the weights would otherwise follow the kernels' scales.
-    Where no margin is positive the weights are uniform.
+    Every kernel is divided by the square of its mean distance between training texts unless `standardize` is off, so that
+    neither the weights nor their sum follow the kernels' scales. The nearest hit and miss (nearest text of the same and of
+    another class) are found with all kernels together. Where no margin is positive the weights are uniform.
 
-    Attributes: `weights_` (kernels,), `margins_` (kernels,).
+    Attributes: `weights_` (kernels,), `margins_` (kernels,), both for kernels times `scale_` (kernels,).
     """
 
     def __init__(self, *, standardize: bool = True) -> None:
@@ -37,8 +37,9 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
             raise ValueError(f"{len(kernels)} texts but {len(labels)} labels")
         squared = distances_squared(kernels)
         unit = np.sqrt(squared).mean(axis=(0, 1)) if self.standardize else np.ones(kernels.shape[2])
-        unit = np.where(unit > 0, unit, 1.0)
-        together = (squared / unit**2).sum(axis=2)
+        self.scale_: Array = 1 / np.where(unit > 0, unit, 1.0) ** 2
+        squared *= self.scale_
+        together = squared.sum(axis=2)
         same = labels[:, None] == labels[None, :]
         hits = np.where(same & ~np.eye(len(labels), dtype=bool), together, np.inf)
         misses = np.where(~same, together, np.inf)
@@ -48,18 +49,18 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
             raise ValueError("BemMKL needs two classes, one of them with two texts")
         hit, miss = hits[usable].argmin(axis=1), misses[usable].argmin(axis=1)
         margins = np.sqrt(squared[usable, miss]) - np.sqrt(squared[usable, hit])
-        self.margins_: Array = margins.mean(axis=0) / unit
+        self.margins_: Array = margins.mean(axis=0)
         weights = bem_weights(self.margins_)
         self.weights_: Array = uniform_weights(kernels.shape[2]) if weights is None else weights
         return self
 
     def transform(self, X: Array) -> Array:
-        """Σ_l a_l K_l, shape (texts, training texts), of the kernels `X` (texts, training texts, kernels).
+        """Σ_l a_l K_l of scaled kernels, shape (texts, training texts), of the kernels `X` (texts, training texts, kernels).
 
         Raises NotFittedError before a fit, ValueError for another shape.
         """
         check_is_fitted(self, "weights_")
-        return stacked(X) @ self.weights_
+        return stacked(X) @ (self.weights_ * self.scale_)
 
 
 def stacked(X: ArrayLike, *, square: bool = False) -> Array:

@@ -34,6 +34,6 @@ def check_classify(parser: argparse.ArgumentParser, settings: ClassifySettings) 
     Raises InputError for an output file that is also read.
     """
     require_training_or_model(parser, settings.train, settings.model, settings.predict, settings.folds)
-    check_output("--output", settings.output, (settings.train, settings.predict, settings.graph, settings.graph_texts))
+    check_output("output", settings.output, (settings.train, settings.predict, settings.graph, settings.graph_texts))
     if settings.graph and settings.graph_texts:
         parser.error("--graph and --graph-texts exclude each other")

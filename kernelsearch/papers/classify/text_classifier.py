@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
@@ -58,7 +58,12 @@ class ClassifierSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pyramid == "laplacian" and (self.kernel == "js" or len(self.scales) < 2):
-            raise OptionError("--pyramid laplacian: needs two scales or more, and --kernel frobenius or rbf")
+            raise OptionError(
+                "needs two scales or more, and ",
+                Flag("kernel", value="frobenius"),
+                " or rbf",
+                option=Flag("pyramid", value="laplacian"),
+            )
 
     def pipeline(
         self, graph_texts: Sequence[str] = (), similarities: Sequence[tuple[str, str, float]] | None = None
@@ -125,7 +130,9 @@ def cross_validate(
     labels = np.array(data.labels)
     names, counts = np.unique(labels, return_counts=True)
     if counts.min() < folds:
-        raise InputError(f"--folds: {folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts")
+        raise InputError(
+            f"{folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts", option=Flag("folds")
+        )
     out = labels.copy()
     with progress("folds", total=folds, unit="fold") as bar:
         for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
@@ -168,4 +175,4 @@ def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
         texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
         return LabelledTexts(texts, labels, others, similarities), settings
     except (InputError, ValueError, KeyError, TypeError, OSError):
-        raise ArtefactError(f"{path}: damaged; train the classifier again") from None
+        raise ArtefactError("damaged; train the classifier again", path=path) from None

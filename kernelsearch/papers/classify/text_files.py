@@ -37,11 +37,11 @@ def read_texts(path: str) -> list[TextRecord]:
             if not isinstance(text, str):
                 raise TypeError
         except (ValueError, KeyError, TypeError):
-            raise InputError(f'{path}: line {number}: not a JSON record such as {{"text": ..., "label": ...}}') from None
+            raise InputError('not a JSON record such as {"text": ..., "label": ...}', path=path, line=number) from None
         label = record.get("label")
         records.append(TextRecord(str(record.get("id", number)), text, None if label is None else str(label)))
     if not records:
-        raise InputError(f"{path}: is empty")
+        raise InputError("is empty", path=path)
     return records
 
 
@@ -54,12 +54,12 @@ def read_labelled(path: str, graph_texts: str | None = None, graph: str | None =
     records = read_texts(path)
     for number, record in enumerate(records, 1):
         if record.label is None:
-            raise InputError(f"{path}: text {number} has no label")
+            raise InputError(f"text {number} has no label", path=path)
     texts = tuple(record.text for record in records)
     similarities = read_similarities(graph) if graph else None
     if similarities is not None:
         vocabulary = set(re.findall(r"\w+", " ".join(texts).lower()))
         if not any({first.lower(), second.lower()} <= vocabulary for first, second, _ in similarities):
-            raise InputError(f"{graph}: both words of a line must be in the training texts; there is no such line")
+            raise InputError("both words of a line must be in the training texts; there is no such line", path=graph)
     further = tuple(record.text for record in read_texts(graph_texts)) if graph_texts else ()
     return LabelledTexts(texts, tuple(str(record.label) for record in records), further, similarities)

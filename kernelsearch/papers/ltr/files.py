@@ -68,7 +68,7 @@ def check_ltr(parser: argparse.ArgumentParser, settings: LtrSettings) -> None:
         parser.error("--folds: needs --train")
     if settings.output and not (settings.predict or settings.folds):
         parser.error("--output: needs --predict or --folds")
-    check_output("--output", settings.output, (settings.train, settings.predict))
+    check_output("output", settings.output, (settings.train, settings.predict))
 
 
 def learn_to_rank(

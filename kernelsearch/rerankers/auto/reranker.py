@@ -48,6 +48,7 @@ from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart, extended
+from kernelsearch.rerankers.fusion.feature import Feature
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 from kernelsearch.vectors.nearness import NEIGHBOURS
@@ -65,6 +66,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
     method = AUTO
     normalise = "z"
     sources: tuple[str, ...] = ("rm",)
+    others = "the others follow it by their sums with the first stage's score as the match"
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -165,6 +167,10 @@ class AutoReranker(FusedReranker[AutoSettings]):
             cached = self._match = context.model, features
         return cached[1]
 
+    def feature(self, name: str, context: Context) -> Feature[Any]:
+        """The feature `name` of the recipe, for a first stage; the first one is the match."""
+        return (self._match_features(context) if name == self.recipe[0] else self.features(context)).shared[name]
+
     def ranked_by_words(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[bool]:
         """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""
         return [by_words for by_words, _ in self._decisions(queries, lists)]
@@ -194,13 +200,13 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
+        from kernelsearch.rerankers.fusion.explanation import add_reason
+
         ((by_words, reason),) = self._decisions([query], [candidates])
         if not by_words:
             return super().explain(query, candidates, doc, context)
         explanation = self._words.explain(query, candidates, doc, context)
-        reason = f"words alone: {reason or f'the query has no vector for {self.vectors}'}"
-        if "decision" in explanation.notes:
-            explanation.notes["decision"]["reasons"].append(reason)
+        add_reason(explanation, f"words alone: {reason or f'the query has no vector for {self.vectors}'}")
         return explanation
 
     def importance(self) -> NDArray[np.float64]:

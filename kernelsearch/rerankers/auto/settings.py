@@ -21,4 +21,6 @@ class AutoSettings(DepthSettings):
         None,
         "name of the vectors to use in addition to words; default: --vectors.name, or the only ones of the index if queries "
         "have vectors too; none: words alone",
+        names="vectors",
+        requests=("none",),
     )

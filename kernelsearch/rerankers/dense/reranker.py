@@ -87,22 +87,20 @@ class KernelDense(Reranker[DenseSettings]):
             raise CannotAct(NO_QUERY_VECTOR)
         docid = self.index.forward.docids[doc]
         notes: dict[str, Any] = {"vectors": self.vectors.name, "dimensions": self.vectors.documents.dims}
+        (listed,) = self._with_nearest([query], [candidates]) if self.settings.retrieve else (candidates,)
+        score = float(self.score(query, listed, context)[self.place_of(listed, doc)])
         if not self.vectors.documents.present[doc]:
-            # Such documents follow those with a vector, the added ones included.
-            (listed,) = self._with_nearest([query], [candidates]) if self.settings.retrieve else (candidates,)
-            score = float(self.score(query, listed, context)[self.place_of(listed, doc)])
             return Explanation(self.name, docid, score, (Contribution("the document has no vector", score),), notes)
         own = self.vectors.documents.take(np.array([doc]))[0].astype(np.float64)
         products = own * vector.astype(np.float64)
         strongest = np.argsort(-np.abs(products), kind="stable")[:SHOWN_DIMENSIONS]
         parts = [Contribution(f"dimension {place + 1}", float(products[place])) for place in strongest]
         if len(products) > len(strongest):
-            rest = float(products.sum() - products[strongest].sum())
+            rest = score - float(products[strongest].sum())
             parts.append(Contribution(f"{len(products) - len(strongest)} other dimensions", rest))
         lengths = float(np.linalg.norm(own) * np.linalg.norm(vector))
         notes["cosine"] = float(products.sum() / lengths) if lengths else 0.0
-        total = float(products.sum())
         whole = Contribution(
-            f"inner product of vectors {self.vectors.name}", total, f"cosine {notes['cosine']:.4f}", tuple(parts)
+            f"inner product of vectors {self.vectors.name}", score, f"cosine {notes['cosine']:.4f}", tuple(parts)
         )
-        return Explanation(self.name, docid, total, (whole,), notes)
+        return Explanation(self.name, docid, score, (whole,), notes)

@@ -7,16 +7,18 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import Flag
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker
+from kernelsearch.rerankers.fusion.feature import Feature
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.settings import DepthSettings
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
@@ -46,6 +48,8 @@ class FusedReranker(Reranker[D]):
     normalise: str
     training_votes: TrainingVotes | None = None
     runs: Mapping[str, str] | None = None
+    #: How the documents of a list for which features aren't computed are ordered, for explanations.
+    others: ClassVar[str] = "the others follow it as in the list that was reranked"
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -67,12 +71,16 @@ class FusedReranker(Reranker[D]):
                 self.table_recipe,
                 sources=self.sources,
                 model=context.model,
-                option=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
+                option=Flag("model", "fusion") if self.name == "fusion" else Flag("rerank", value=self.name),
                 training_votes=self.training_votes,
                 runs=self.runs,
             )
             cached = self._features = context.model, features
         return cached[1]
+
+    def feature(self, name: str, context: Context) -> Feature[Any]:
+        """The feature `name` of the recipe, for a first stage."""
+        return self.features(context).shared[name]
 
     def tables(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, Floats
+from kernelsearch.rerankers.fusion.feature import FEEDBACK, Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
 
@@ -42,6 +42,8 @@ class DenseFeature(Feature[DenseFeatureSettings]):
     settings_type = DenseFeatureSettings
     positional = "vectors"
     retrieves = True
+    meaning = "likeness of vectors to the query"
+    evidence = "vectors"
 
     def __init__(self, settings: DenseFeatureSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -96,6 +98,9 @@ class DenseRelevanceModel(DenseFeature):
     weights the nearest candidates. Documents and queries without a vector are treated as `dense` treats them.
     """
 
+    meaning = "likeness of vectors to the best documents"
+    role = FEEDBACK
+
     def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         documents, rows = self.vectors.documents, pool.candidates.docs
         scores = self.products(pool, vector)
@@ -125,15 +130,19 @@ class RunFeature(Feature[RunFeatureSettings]):
     settings_type = RunFeatureSettings
     positional = "file"
     retrieves = True
+    meaning = "score of a run"
+    evidence = "runs"
 
     def __init__(self, settings: RunFeatureSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
         if not settings.file:
-            raise OptionError("feature run: names no file; run:FILE, or run:NAME with --fusion.runs NAME=FILE")
+            raise OptionError("feature run: names no file; run:FILE, or run:NAME with ", Flag("runs", "fusion"), " NAME=FILE")
         self.path = context.runs.get(settings.file, settings.file)
         context.used_runs.add(settings.file)
         if settings.file not in context.runs and not Path(settings.file).exists():
-            raise InputError(f"run:{settings.file}: no such file; --fusion.runs {settings.file}=FILE gives one for that name")
+            raise InputError(
+                f"run:{settings.file}: no such file; ", Flag("runs", "fusion"), f" {settings.file}=FILE gives one for that name"
+            )
         self.lists: dict[str, Candidates] = {}
         self._incomplete = False
         unknown = 0
@@ -144,7 +153,7 @@ class RunFeature(Feature[RunFeatureSettings]):
             unknown += int((~known).sum())
             self.lists[qid] = Candidates(rows[known], scores[known])
         if self.lists and not any(listed.depth for listed in self.lists.values()):
-            raise InputError(f"{self.path}: none of its {unknown} documents is in {self.index.name}")
+            raise InputError(f"none of its {unknown} documents is in {self.index.name}", path=self.path)
         if unknown:
             logger.warning("%s: %d of its documents are not in %s and are left out", self.path, unknown, self.index.name)
 
@@ -168,14 +177,14 @@ class RunFeature(Feature[RunFeatureSettings]):
         return [self.lists[query.qid].docs[:depth] if query.qid in self.lists else none for query in queries]
 
 
-def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
+def read_runs(runs: Sequence[str] | None, option: Flag) -> dict[str, str]:
     """{name: file} of `runs`, an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
     files: dict[str, str] = {}
     for text in runs or ():
         name, equals, file = text.partition("=")
         if not equals or not name or not file:
-            raise OptionError(f"{option}: {text!r} should read NAME=FILE")
+            raise OptionError(f"{text!r} should read NAME=FILE", option=option)
         if name in files:
-            raise OptionError(f"{option}: {name} names two files, {files[name]} and {file}")
+            raise OptionError(f"{name} names two files, {files[name]} and {file}", option=option)
         files[name] = file
     return files

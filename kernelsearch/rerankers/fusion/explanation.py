@@ -1,8 +1,8 @@
-"""Why a fusion ranks a document where it does: each feature's part of the score."""
+"""Why a fusion ranks a document where it does: each feature's part of the score, or its place after those with features."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +13,19 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
-from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, feedback_note
+from kernelsearch.rerankers.fusion.evidence import DenseFeature
+from kernelsearch.rerankers.fusion.feature import CERTAINTY, FEEDBACK, MATCH, WORDS
 from kernelsearch.rerankers.fusion.features import HybridFeature, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, READING_SHARPNESS
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY as CERTAINTY_FEATURE
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, READING_SHARPNESS
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
 
-#: Kinds of features that take the best documents for relevant ones.
-FEEDBACK_KINDS = ("read", "rm", "rm3", "rocchio", "top", "klsa", "pert")
 #: The part of a score by which a bound on feedback moves a document up.
-BOUND = "bound"
-#: What a kind of feature is made of; other kinds are made of words.
-WORDS = "words"
-EVIDENCE = {"first": WORDS, "dense": "vectors", "dense-rm": "vectors", "hybrid": "feedback by both", "run": "runs"}
+BOUND, BOUND_MEANING = "bound", "bound on feedback: near its place by match"
 
 
 def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
@@ -37,68 +35,85 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     with their weights and how near the document is to each, by words (tf·idf cosine) and by vectors (cosine); with vectors,
     `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose; with the feature
     `posterior`, `certainty` is the document that the first stage puts first and its probability among the best: how much it
-    counts against the other evidence, and `decision` says how far feedback goes for the query and why (`decision_note`). Raises
-    OptionError for a document that is not among those of the tables. `reranker` is the method; the other parameters are those
-    of `Reranker.explain`.
+    counts against the other evidence, and `decision` says how far feedback goes for the query and why (`decision_note`). A
+    document for which the features aren't computed, because it comes after those with features, has only the notes `importance`
+    and `feedback`. `reranker` is the method; the other parameters are those of `Reranker.explain`. Raises OptionError for a
+    document that is not in the list.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
     docid = reranker.index.forward.docids[doc]
-    if row is None:
-        raise OptionError(
-            f"--docid: {docid} is not among the {pool.depth} documents that {reranker.name} scores for this query; the others "
-            "of the list follow them"
-        )
-    parts = reranker.learner.contributions(table)[row]
-    order = np.argsort(-np.abs(parts), kind="stable")
-    ranks = (table > table[row]).sum(axis=0) + 1
-    contributions = tuple(
-        Contribution(reranker.recipe[column], float(parts[column]), f"rank {ranks[column]} of {pool.depth} by this feature")
-        for column in order
-    )
-    if lift := float(reranker.lifts(pool.docs, table)[row]):
-        detail = "moves it up: feedback may not put it further below its place by match"
-        contributions = (*contributions, Contribution(BOUND, lift, detail))
+    features = [reranker.feature(name, context) for name in reranker.recipe]
     shares = reranker.importance()
     importance = {name: round(float(share), 4) for name, share in zip(reranker.recipe, shares, strict=True)}
     notes: dict[str, Any] = {"importance": importance}
-    vectors = next((name.partition(":")[2] for name in reranker.recipe if kind_of(name) == "dense"), None)
-    if vectors is not None:
-        evidence = dict.fromkeys(EVIDENCE.values(), 0.0)
-        for name, part in zip(reranker.recipe, parts, strict=True):
-            evidence[EVIDENCE.get(kind_of(name), WORDS)] += float(part)
-        notes["evidence"] = {kind: round(value, 4) for kind, value in evidence.items() if kind == WORDS or value}
-    if CERTAINTY in reranker.recipe and candidates.depth:
-        probability = float(posterior_weights(candidates.scores, sharpness=CERTAINTY_SHARPNESS)[0])
-        first = reranker.index.forward.docids[int(candidates.docs[0])]
-        notes["certainty"] = {"docid": first, "probability": round(probability, 4)}
     docs, weights = feedback_documents(reranker, query, candidates, context)
     notes["feedback"] = feedback_note(reranker.index.forward, docs, weights)
-    if "certainty" in notes:
-        notes["decision"] = decision_note({part.label: part.value for part in contributions}, notes)
+    vectors = next((feature.vectors.name for feature in features if isinstance(feature, DenseFeature)), None)
     for entry, likeness in zip(
         notes["feedback"]["documents"], neighbour_likeness(reranker.index, doc, docs, vectors), strict=True
     ):
         entry |= likeness
+    if row is None:
+        after = _after_features(reranker.ranked(query, candidates, context), pool.depth, doc, reranker)
+        return Explanation(reranker.name, docid, sum(part.value for part in after), after, notes)
+    parts = reranker.learner.contributions(table)[row]
+    order = np.argsort(-np.abs(parts), kind="stable")
+    ranks = (table > table[row]).sum(axis=0) + 1
+    contributions: tuple[Contribution, ...] = tuple(
+        Contribution(
+            Feature(reranker.recipe[column], features[column].meaning),
+            float(parts[column]),
+            f"rank {ranks[column]} of {pool.depth} by this feature",
+        )
+        for column in order
+    )
+    roles = [(features[column].role, float(parts[column])) for column in order]
+    if lift := float(reranker.lifts(pool.docs, table)[row]):
+        detail = "moves it up: feedback may not put it further below its place by match"
+        contributions = (*contributions, Contribution(Feature(BOUND, BOUND_MEANING), lift, detail))
+        roles.append((BOUND, lift))
+    if vectors is not None:
+        evidence = {WORDS: 0.0}
+        for feature, part in zip(features, parts, strict=True):
+            evidence[feature.evidence] = evidence.get(feature.evidence, 0.0) + float(part)
+        notes["evidence"] = {kind: round(value, 4) for kind, value in evidence.items() if kind == WORDS or value}
+    if CERTAINTY_FEATURE in reranker.recipe and candidates.depth:
+        probability = float(posterior_weights(candidates.scores, sharpness=CERTAINTY_SHARPNESS)[0])
+        first = Document(reranker.index.forward.docids[int(candidates.docs[0])])
+        notes["certainty"] = {"docid": first, "probability": round(probability, 4)}
+        notes["decision"] = decision_note(roles, notes)
     return Explanation(reranker.name, docid, float(parts.sum()) + lift, contributions, notes)
 
 
-def decision_note(parts: Mapping[str, float], notes: Mapping[str, Any]) -> dict[str, Any]:
+def _after_features(
+    ranked: Candidates, depth: int, doc: int, reranker: FusedReranker[Any]
+) -> tuple[Contribution, Contribution]:
+    """The score of a document of the list `ranked` that comes after the `depth` documents with features."""
+    place = position(ranked, doc)
+    if place is None:
+        docid = reranker.index.forward.docids[doc]
+        raise OptionError(
+            f"--docid: {docid} is not among the {ranked.depth} documents that {reranker.name} ranks for this query"
+        )
+    last = float(ranked.scores[depth - 1])
+    return (
+        Contribution(f"score of the last of {depth} documents with features", last, reranker.others),
+        Contribution(f"place {place - depth + 1} after it", float(ranked.scores[place]) - last, "1 less per place"),
+    )
+
+
+def decision_note(roles: Sequence[tuple[str, float]], notes: Mapping[str, Any]) -> dict[str, Any]:
     """How far feedback goes for a query: its part of a document's score beside the other ones, and the reasons.
 
-    `parts` are {feature: part of the score}, and BOUND where the document was moved up. In the note, `parts` are those of the
-    match with the query, of feedback, of the certainty of the first stage and of the match, and of the bound on feedback; they
-    sum to the score. `reasons` are sentences from the notes `feedback` and `certainty`, and one about the bound.
+    `roles` are (role, part of the score) of each feature, and of BOUND where the document was moved up. In the note, `parts`
+    are those of the match with the query, of feedback, of the certainty of the first stage and of the match, and of the bound
+    on feedback; they sum to the score. `reasons` are sentences from the notes `feedback` and `certainty`, and one about the
+    bound.
     """
-    groups = {"match": 0.0, "feedback": 0.0, "certainty": 0.0}
-    for name, part in parts.items():
-        if name == BOUND:
-            group = BOUND
-        elif name.rpartition("/")[2] == CERTAINTY:
-            group = "certainty"
-        else:
-            group = "feedback" if kind_of(name) in FEEDBACK_KINDS else "match"
-        groups[group] = groups.get(group, 0.0) + part
+    groups = {MATCH: 0.0, FEEDBACK: 0.0, CERTAINTY: 0.0}
+    for role, part in roles:
+        groups[role] = groups.get(role, 0.0) + part
     feedback, certainty = notes["feedback"], notes["certainty"]
     reasons = [
         f"feedback: {len(feedback['documents'])} documents that count as much as {feedback['effective']:g} equal ones",
@@ -109,9 +124,10 @@ def decision_note(parts: Mapping[str, float], notes: Mapping[str, Any]) -> dict[
     return {"parts": {group: round(part, 4) for group, part in groups.items()}, "reasons": reasons}
 
 
-def kind_of(name: str) -> str:
-    """The kind of the feature `name`: `bm25` for `bm25:k1=2`."""
-    return name.partition(":")[0]
+def add_reason(explanation: Explanation, reason: str) -> None:
+    """Adds `reason` to those of the decision of `explanation`; the score is all match where it has none."""
+    no_feedback = {"parts": {MATCH: round(explanation.score, 4)}, "reasons": []}
+    explanation.notes.setdefault("decision", no_feedback)["reasons"].append(reason)
 
 
 def feedback_documents(

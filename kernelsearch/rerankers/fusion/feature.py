@@ -26,6 +26,12 @@ from kernelsearch.vectors.truncation import reliability
 
 Floats = NDArray[np.float64]
 
+#: What a feature is evidence for: that the document matches the query, that it is like documents which are taken for relevant
+#: ones, or that one document is far above the others.
+MATCH, FEEDBACK, CERTAINTY = "match", "feedback", "certainty"
+#: What most features are made of.
+WORDS = "words"
+
 #: The parameters of a feature.
 P = TypeVar("P", bound=Settings)
 #: The parameters of a feature of one field.
@@ -102,12 +108,18 @@ class Feature(ABC, Generic[P]):
 
     `positional` is the parameter whose name may be left out, as in `dense:minilm`; it is then all that follows the colon.
 
+    In explanations, `meaning` is what it measures ("": not known), `role` what it is evidence for (MATCH, FEEDBACK or
+    CERTAINTY), and `evidence` what it is made of.
+
     Made from its `settings` and the `context` that all features of a recipe share.
     """
 
     settings_type: ClassVar[type[Settings]] = Settings
     positional: ClassVar[str | None] = None
     retrieves: ClassVar[bool] = False
+    meaning: str = ""
+    role: str = MATCH
+    evidence: str = WORDS
 
     def __init__(self, settings: P, context: FeatureContext) -> None:
         self.settings, self.context, self.index = settings, context, context.index

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import Evaluation, Measure, evaluate
@@ -55,7 +55,9 @@ def load_model(path: str | Path) -> Learner:
     """The learner of the model `path`, learned from a feature file; raises OptionError for one that was learned on an index."""
     model = models.load(path)
     if "normalise" in model.notes:
-        raise OptionError(f"--model: {path} was learned on an index, whose features no file has; use it with search")
+        raise OptionError(
+            f"{path} was learned on an index, whose features no file has; use it with search", option=Flag("model")
+        )
     return model.learner
 
 
@@ -81,7 +83,7 @@ def evaluate_scores(table: LetorTable, scores: Floats, measures: Sequence[Measur
     """
     if (table.y != np.rint(table.y)).any():
         row = int(np.flatnonzero(table.y != np.rint(table.y))[0]) + 1
-        raise InputError(f"{path}: row {row}: grade {table.y[row - 1]:g} is not a whole number, so nothing can be measured")
+        raise InputError(f"row {row}: grade {table.y[row - 1]:g} is not a whole number, so nothing can be measured", path=path)
     lists, qrels, run = Lists.of(table.qid), {}, {}
     for name, rows in zip(lists.names.tolist(), lists, strict=True):
         grades = table.y[rows]

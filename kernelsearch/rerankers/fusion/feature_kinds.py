@@ -15,13 +15,24 @@ from kernelsearch.kernels import ranking_models, registry
 from kernelsearch.kernels.ranking_models import BM25Query
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
-from kernelsearch.rerankers.fusion.feature import F, FeatureContext, FieldFeature, FieldSettings, Floats, PoolFeature
+from kernelsearch.rerankers.fusion.feature import (
+    FEEDBACK,
+    MATCH,
+    F,
+    FeatureContext,
+    FieldFeature,
+    FieldSettings,
+    Floats,
+    PoolFeature,
+)
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
 from kernelsearch.rerankers.registry import Method
 
 
 class First(PoolFeature[Settings]):
     """The first stage's score."""
+
+    meaning = "score of the first stage"
 
     def pool_values(self, pool: Pool) -> Floats:
         return np.asarray(pool.candidates.scores, dtype=np.float64)
@@ -61,6 +72,8 @@ class KernelFeature(FieldFeature[F]):
     def __init__(self, kernel_name: str, settings: F, context: FeatureContext) -> None:
         super().__init__(settings, context)
         self.kernel_name = kernel_name
+        in_text = settings.field == "contents"
+        self.meaning = registry.kernel(kernel_name).meaning if in_text else f"match in the {settings.field}"
 
     def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:
         settings = self.settings
@@ -110,6 +123,7 @@ class Votes(PoolFeature[VotesSettings]):
 
     retrieves = True
     settings_type = VotesSettings
+    meaning = "votes of training queries"
 
     def pool_values(self, pool: Pool) -> Floats:
         votes = self._votes(pool.query)
@@ -145,6 +159,7 @@ class MethodFeature(PoolFeature[Settings]):
     def __init__(self, method: Method, settings: Settings, context: FeatureContext) -> None:
         super().__init__(settings, context)
         self.reranker: Reranker[Any] = method.make(context.index, **settings.to_dict())
+        self.meaning, self.role = method.meaning or method.summary, FEEDBACK if method.feedback else MATCH
         self.reranker_context = Context(context.model, threads=context.threads)
 
     def bm25_queries(self, pools: Sequence[Pool]) -> list[tuple[str, BM25Query]] | None:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
@@ -38,7 +38,7 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseFeatureSettings, DenseRelevanceModel, RunFeature
-from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, FieldSettings, P
+from kernelsearch.rerankers.fusion.feature import CERTAINTY, Feature, FeatureContext, FieldSettings, P
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
@@ -113,6 +113,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
     """
 
     settings_type = HybridSettings
+    evidence = "feedback by both"
 
     def __init__(self, settings: HybridSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -122,6 +123,8 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
         self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
         self.weight = HYBRID_VECTORS * context.reliability(self.vectors)
         self.feature = build(parse(inner), context)
+        self.role = self.feature.role
+        self.meaning = f"{self.feature.meaning}, by words and vectors" if self.feature.meaning else ""
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool by words and vectors together, and the places of its candidates in `pool`."""
@@ -160,6 +163,9 @@ class ReadFeature(ReorderedFeature[ReadSettings]):
             context.shared[self.match_name] = build(parse(self.match_name), context)
         self.match = context.shared[self.match_name]
         self.feature = build(parse(inner), context)
+        self.role, self.meaning = self.feature.role, self.feature.meaning
+        if self.role == CERTAINTY:
+            self.meaning = "how far the match puts it above the others"
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool with its first READ candidates in the order of the match, and the places of its candidates in `pool`."""
@@ -209,7 +215,11 @@ class FeatureSpec:
     settings: Settings
 
 
-def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
+#: The options of recipes.
+FEATURES, SOURCES = Flag("features", "fusion"), Flag("sources", "fusion")
+
+
+def parse(text: str, option: Flag = FEATURES) -> FeatureSpec:
     """Parses `text`, a feature as KIND or KIND:NAME=VALUE,...; raises OptionError, which names `option`, for unknown ones."""
     kind, _, tail = text.strip().partition(":")
     positional = OTHER_KINDS[kind].positional if kind in OTHER_KINDS else None
@@ -219,12 +229,12 @@ def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
     for part in filter(None, tail.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise OptionError(f"{option}: {text!r}: {part!r} should read NAME=VALUE")
+            raise OptionError(f"{text!r}: {part!r} should read NAME=VALUE", option=option)
         parameters[key.strip()] = value.strip()
     return FeatureSpec(text.strip(), kind, _settings_type(kind, option).of(parameters))
 
 
-def _settings_type(kind: str, option: str) -> type[Settings]:
+def _settings_type(kind: str, option: Flag) -> type[Settings]:
     if kind in OTHER_KINDS:
         return OTHER_KINDS[kind].settings_type
     if kind in KERNEL_SETTINGS:
@@ -233,18 +243,18 @@ def _settings_type(kind: str, option: str) -> type[Settings]:
         return FieldSettings
     method = registry.methods().get(kind)
     if method is None or method.fuses:
-        raise OptionError(f"{option}: unknown feature {kind!r}; known: {', '.join(known_features())}")
+        raise OptionError(f"unknown feature {kind!r}; known: {', '.join(known_features())}", option=option)
     return method.settings
 
 
-def parse_recipe(text: str, option: str = "--fusion.features") -> tuple[str, ...]:
+def parse_recipe(text: str, option: Flag = FEATURES) -> tuple[str, ...]:
     """The names of the recipe `text`, separated by spaces or semicolons, without repetitions.
 
     Raises OptionError, which names `option`, for an empty recipe and for a feature that doesn't exist.
     """
     names = tuple(dict.fromkeys(text.replace(";", " ").split()))
     if not names:
-        raise OptionError(f"{option}: names no feature")
+        raise OptionError("names no feature", option=option)
     for name in names:
         parse(name, option)
     return names
@@ -284,7 +294,7 @@ class Features:
         sources: Sequence[str] = (),
         model: Model = BM25Model(),  # noqa: B008  an immutable value
         threads: int = 1,
-        option: str = "--fusion.features",
+        option: Flag = FEATURES,
         training_votes: TrainingVotes | None = None,
         runs: Mapping[str, str] | None = None,
         shared: Mapping[str, Feature[Any]] | None = None,
@@ -298,12 +308,14 @@ class Features:
             by_name[name] = context.shared[name] = context.shared.get(name) or build(spec, context)
         for name in context.runs:
             if name not in context.used_runs:
-                raise OptionError(f"--fusion.runs: {name}: has no effect, because no feature of the model is run:{name}")
+                raise OptionError(
+                    f"{name}: has no effect, because no feature of the model is run:{name}", option=Flag("runs", "fusion")
+                )
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:
             if not by_name[name].retrieves:
-                raise OptionError(f"{option.replace('features', 'sources')}: {name!r} brings no candidates of its own")
+                raise OptionError(f"{name!r} brings no candidates of its own", option=SOURCES if option == FEATURES else option)
 
     def pool(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[Candidates]:
         """The union of the best `depth` documents of the first stage and of each source, in the first stage's order.

@@ -25,6 +25,8 @@ from kernelsearch.kernels.ranking_models import (
 )
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
+    CERTAINTY,
+    FEEDBACK,
     BM25Feature,
     FeatureContext,
     FieldFeature,
@@ -71,6 +73,7 @@ class FeedbackFeature(BM25Feature[E]):
     """BM25 of the query as a feedback method of Anserini's expands it from the first stage's best documents."""
 
     retrieves = True
+    role = FEEDBACK
 
     def __init__(self, settings: E, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -111,6 +114,7 @@ class RM3Feature(FeedbackFeature[RM3Settings]):
     """Anserini's RM3."""
 
     settings_type = RM3Settings
+    meaning = "query expanded from the best documents (RM3)"
 
     def feedback(self) -> Feedback:
         return RM3(self.settings.terms, self.settings.docs, self.settings.weight)
@@ -120,6 +124,7 @@ class RocchioFeature(FeedbackFeature[RocchioSettings]):
     """Anserini's Rocchio, without negative feedback."""
 
     settings_type = RocchioSettings
+    meaning = "query expanded from the best documents (Rocchio)"
 
     def feedback(self) -> Feedback:
         return Rocchio(top_terms=self.settings.terms, top_docs=self.settings.docs, beta=self.settings.beta)
@@ -152,6 +157,8 @@ class RelevanceModel(BM25Feature[RelevanceModelSettings]):
 
     retrieves = True
     settings_type = RelevanceModelSettings
+    meaning = "words typical of the best documents"
+    role = FEEDBACK
 
     def __init__(self, settings: RelevanceModelSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -231,6 +238,8 @@ class Posterior(PoolFeature[PosteriorSettings]):
     """
 
     settings_type = PosteriorSettings
+    meaning = "how far the first stage puts it above the others"
+    role = CERTAINTY
 
     def pool_values(self, pool: Pool) -> Floats:
         weights = posterior_weights(pool.candidates.scores, self.settings.docs, self.settings.sharpness)
@@ -258,6 +267,11 @@ class Top(FieldFeature[TopSettings]):
     """
 
     settings_type = TopSettings
+    role = FEEDBACK
+
+    def __init__(self, settings: TopSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.meaning = f"likeness to the {settings.docs} best documents"
 
     def field_values(self, pool: Pool, field: CandidateField) -> Floats:
         best = min(self.settings.docs, pool.depth)

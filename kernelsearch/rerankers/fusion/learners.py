@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.learning.ranking.choose import CANDIDATES, LEARNERS, Best
 from kernelsearch.learning.ranking.far_queries import FarQueries
@@ -36,14 +36,14 @@ def make_learner(
 
     `normalise` is the learner's own normalisation of features ("z", "minmax" or "none"), for learners that have one;
     `random_state` is the seed, for learners that draw. `parameters` are further ones by name, for `best` those of its
-    candidates; one that the learner doesn't have is an OptionError, which names the option `--OWNER.NAME` (`owner`).
+    candidates; one that the learner doesn't have is an OptionError, which names the option of `owner`.
     """
     chosen = dict(parameters or {})
     names = CANDIDATES if name == "best" else (name,)
     for parameter in chosen:
         if not any(parameter in LEARNERS[kind]().get_params() for kind in names):
-            flag = f"--{owner}.{parameter}" if owner else f"--{parameter}"
-            raise OptionError(f"{flag.replace('_', '-')}: learner {name} has no such parameter")
+            option = Flag(parameter.replace("_", "-"), owner)
+            raise OptionError(f"learner {name} has no such parameter", option=option)
     made = {}
     for kind in names:
         known = LEARNERS[kind]().get_params()

@@ -99,7 +99,7 @@ def save(
         about["cross_validated_unrelated"] = learner.unrelated_scores_
         learner = learner.chosen_
     if learner.name not in LEARNERS or learner.name == "exact":
-        raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")
+        raise ArtefactError(f"learner {learner.name!r} can't be saved; it exists for comparison only", path=path)
     arrays: dict[str, NDArray[Any]] = {}
     if isinstance(learner, LinearLearner):
         arrays = {"weights": learner.weights_}
@@ -139,16 +139,16 @@ def load(path: str | Path) -> FusionModel:
         if isinstance(learner, LinearLearner):
             learner.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
             if learner.weights_.shape != (len(recipe),):
-                raise ArtefactError(f"{path}: {len(learner.weights_)} weights for {len(recipe)} features")
+                raise ArtefactError(f"{len(learner.weights_)} weights for {len(recipe)} features", path=path)
     except (KeyError, TypeError) as problem:
-        raise ArtefactError(f"{path}: damaged, no {problem}; train the model again") from None
+        raise ArtefactError(f"damaged, no {problem}; train the model again", path=path) from None
     if isinstance(learner, SimListMKL):
         xgboost = load_xgboost()  # says how to install it
         try:
             learner.booster_ = arrays_to_booster(arrays, len(recipe), learner.booster_settings())
         except (xgboost.core.XGBoostError, TypeError, ValueError) as problem:
             reason = short(str(problem).strip().splitlines()[-1])
-            raise ArtefactError(f"{path}: damaged, settings that xgboost refuses ({reason}); train it again") from None
+            raise ArtefactError(f"damaged, settings that xgboost refuses ({reason}); train it again", path=path) from None
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))
 
 
@@ -161,7 +161,7 @@ def _check_settings(path: str | Path, learner: Learner, settings: Mapping[str, A
         else:
             fits = default is None or isinstance(value, type(default))
         if not fits:
-            raise ArtefactError(f"{path}: damaged, {name} is {quote(value)}; train the model again")
+            raise ArtefactError(f"damaged, {name} is {quote(value)}; train the model again", path=path)
 
 
 def _is_number(value: object) -> bool:

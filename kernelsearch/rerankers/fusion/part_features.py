@@ -38,6 +38,7 @@ class Parts(PoolFeature[PartsSettings]):
 
     settings_type = PartsSettings
     retrieves = True
+    meaning = "query's words, also those inside identifiers"
 
     @cached_property
     def words(self) -> sparse.csc_matrix:

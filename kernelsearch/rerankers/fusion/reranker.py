@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.store import ClickLog
+from kernelsearch.clicks.importing import opened_log
 from kernelsearch.core.artefacts import refuse_foreign
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
@@ -41,6 +41,7 @@ from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model
+from kernelsearch.rerankers.fusion.features import SOURCES as SOURCES_FLAG
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.recipes import (
@@ -69,16 +70,19 @@ class FusionReranker(FusedReranker[FusionSettings]):
         path = Path(self.settings.model or index.artefacts / "fusion")
         if self.settings.model is None and not path.exists():
             raise ArtefactError(
-                f"{index.name}: no fusion is trained for it; train one with python -m kernelsearch.train {index.shards.flags} "
-                "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training"
+                f"no fusion is trained for it; train one with python -m kernelsearch.train {index.shards.flags} "
+                "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training",
+                path=index.name,
             )
         self.model = models.load(path).effective()
         if "normalise" not in self.model.notes:
-            raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
+            raise OptionError(
+                path, " was learned from a feature file, whose columns no index has", option=Flag("model", "fusion")
+            )
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
-        self.runs = read_runs(self.settings.runs, "--fusion.runs")
+        self.runs = read_runs(self.settings.runs, Flag("runs", "fusion"))
         if "votes" in kinds(self.recipe, self.sources) or models.FAR in self.model.notes:
             self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
@@ -154,25 +158,24 @@ class FusionReranker(FusedReranker[FusionSettings]):
         """Each feature's part of a document's score; the parts sum to it."""
         if self._input is None or not self._ranked_by_input(query):
             return super().explain(query, candidates, doc, context)
+        from kernelsearch.rerankers.fusion.explanation import add_reason
+
         explanation = self._input.explain(query, candidates, doc, context)
         far = self.model.notes.get(models.FAR)
         if far is not None and self.training_votes is not None:
-            reason = (
+            add_reason(
+                explanation,
                 f"not by learned weights: the most similar training query has a cosine of "
-                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on"
+                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
             )
-            decision = explanation.notes.setdefault(
-                "decision", {"parts": {"match": round(explanation.score, 4)}, "reasons": []}
-            )
-            decision["reasons"].append(reason)
         return explanation
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
         if settings.learner == "best" and settings.parameters():
-            flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
-            raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
+            flag = Flag(next(iter(settings.parameters())).replace("_", "-"), "fusion")
+            raise OptionError("belongs to a learner; name it with ", Flag("learner", "fusion"), option=flag)
         folder = data.folder(index, "fusion")
         plan = _plan(index, settings)
         topics, judged = training_topics(data)
@@ -188,7 +191,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 training,
                 settings.depth,
                 settings.normalise,
-                read_runs(settings.runs, "--fusion.runs"),
+                read_runs(settings.runs, Flag("runs", "fusion")),
             ),
             queries,
             judged,
@@ -213,7 +216,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         """Learns from a LETOR file (`data.ltr`) and saves the model; measures it on a second one (`data.ltr_test`)."""
         assert data.ltr is not None
         if data.output is None:
-            raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
+            raise OptionError(Flag("output"), " is not given: a model learned from a feature file belongs to no index")
         folder = data.output
         refuse_foreign(folder)  # before the work
         table = read_letor(data.ltr)
@@ -261,10 +264,15 @@ class _TrainingPlan(NamedTuple):
 def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
     """The recipe and the sources that `settings` name; the default recipe is extended by what `auto` uses on `index`."""
     recipe = parse_recipe(settings.features)
-    sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
+    sources = () if settings.sources == "none" else parse_recipe(settings.sources, SOURCES_FLAG)
     if settings.features != RECIPE:
         if settings.vectors is not None:
-            raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
+            raise OptionError(
+                "is for the default recipe; ",
+                Flag("features", "fusion"),
+                " names dense:NAME itself",
+                option=Flag("vectors", "fusion"),
+            )
         return _TrainingPlan(recipe, sources, {name: AUTO_WEIGHTS[name] for name in AUTO_WEIGHTS if name in recipe}, None)
     vectors = usable_vectors(index, settings.vectors, FUSION.name)
     wanted = auto_weights(index, vectors)
@@ -365,23 +373,38 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
     Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
     """
     if data.clicks is not None and (data.topics or data.qrels):
-        raise OptionError("--clicks: has no effect with --topics and --qrels, from which fusion then learns")
+        raise OptionError(
+            "has no effect with ",
+            Flag("topics"),
+            " and ",
+            Flag("qrels"),
+            ", from which fusion then learns",
+            option=Flag("clicks"),
+        )
     if data.topics and data.qrels:
         topics = {
             qid: text for qid, text in data.topics.items() if any(grade > 0 for grade in data.qrels.get(qid, {}).values())
         }
         if not topics:
-            raise InputError("--qrels: no training topic has a relevant document")
+            raise InputError("no training topic has a relevant document", option=Flag("qrels"))
         return topics, data.qrels
     if data.topics or data.qrels:
         missing, present = ("qrels", "topics") if data.topics else ("topics", "qrels")
-        raise OptionError(f"--{missing}: is needed with --{present}: --rerank fusion learns from both together")
+        raise OptionError(
+            "is needed with ",
+            Flag(present),
+            ": ",
+            Flag("rerank", value="fusion"),
+            " learns from both together",
+            option=Flag(missing),
+        )
     if data.clicks is None:
-        raise OptionError("--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given")
-    log = ClickLog(data.clicks)
-    logged = list(log.all_queries())
-    shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
-    judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
-    for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-        judged[str(number)][docid] = 1
+        parts = "learns from ", Flag("topics"), " and ", Flag("qrels"), ", from ", Flag("clicks"), ", or from ", Flag("ltr")
+        raise OptionError(*parts, "; none was given", option=Flag("rerank", value="fusion"))
+    with opened_log(data.clicks) as log:
+        logged = list(log.all_queries())
+        shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
+        judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
+        for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
+            judged[str(number)][docid] = 1
     return {str(number): text for number, text in logged}, judged

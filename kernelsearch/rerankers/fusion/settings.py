@@ -32,8 +32,10 @@ class FusionSettings(DepthSettings):
 
     owner: ClassVar[str] = "fusion"
 
-    model: str | None = option(None, "folder of the trained model; default: the one beside the index")
-    runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
+    model: str | None = option(None, "folder of the trained model; default: the one beside the index", names="file")
+    runs: tuple[str, ...] | None = option(
+        None, "run files for the features run:NAME, as NAME=FILE, separated by commas", names="file"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,8 @@ class LearnerSettings(Settings):
         None,
         "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index if "
         "queries have vectors too; none: words alone",
+        names="vectors",
+        requests=("none",),
     )
     learner: str = option(
         "best", "learner of the feature weights; best: chosen by cross-validation over the training queries", choices=LEARNERS
@@ -87,7 +91,9 @@ class FusionFitSettings(LearnerSettings):
         "weights, mslm alone, or net regularised towards auto's weights (with a feature file: one of the learners)",
         choices=LEARNERS,
     )
-    runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
+    runs: tuple[str, ...] | None = option(
+        None, "run files for the features run:NAME, as NAME=FILE, separated by commas", names="file"
+    )
     depth: int = option(1000, "number of candidates per source in training", low=1)
     negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)
     folds: int = option(5, "number of cross-validation folds with --fusion.learner best", low=2)

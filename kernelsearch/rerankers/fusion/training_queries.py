@@ -56,7 +56,7 @@ class TrainingQueries:
             queries = tuple(Query("", tuple(record["terms"]), tuple(record["weights"])) for record in records)
             return cls(queries, tuple(tuple(record["docids"]) for record in records))
         except (InputError, ValueError, KeyError, TypeError):
-            raise ArtefactError(f"{folder / FILE}: damaged; train the model again") from None
+            raise ArtefactError("damaged; train the model again", path=folder / FILE) from None
 
 
 class TrainingVotes:

@@ -13,5 +13,7 @@ KERNEL_LSA = Method(
     learns_from=(),
     retrieves=True,
     artefacts=("kernelsearch.rerankers.klsa.basis:BASIS",),
+    meaning="likeness in meaning to the best documents",
+    feedback=True,
 )
 METHODS = (KERNEL_LSA,)

@@ -136,7 +136,7 @@ def fit_basis(
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
     """
-    mapped = kernel.has_map
+    mapped = kernel.has_map and not kernel.wide
     source = FeatureSource(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
     rows: Rows = source.rows() if engine is None or parts == 1 else PartedRows(source, engine, parts)
 
@@ -182,7 +182,7 @@ def fold_in(
     Raises OptionError for a basis from landmarks.
     """
     if old.parameters["landmarks"]:
-        raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
+        raise OptionError("a basis from landmarks has no feature map to fold documents in by; fit it again", path=old.path)
     places = _matching_features(old, collection, kernel)
     rows = FeatureSource(collection, kernel, memory=memory).rows()
     right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)

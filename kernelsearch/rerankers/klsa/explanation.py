@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import Context, position
-from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Symbol, Text, feedback_note
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -34,15 +34,19 @@ def explain(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int,
     query_scores, scale = located.query_scores, located.scale
     place = position(candidates, doc)
     if place is not None:
-        own = float(query_scores[place])
+        own, inner = float(query_scores[place]), float(located.latent[place])
     else:
-        own = float(reranker.outside(query, candidates, np.array([doc], dtype=np.int32), context)[0])
+        rows = np.array([doc], dtype=np.int32)
+        own = float(reranker.outside(query, candidates, rows, context)[0])
+        inner = float(reranker.latent(located.vector, rows)[0])
     weight = reranker.weight
     top = reranker.top(query_scores)
     shares = reranker.document_weights(query_scores[top]).astype(np.float64)
     parts = reranker.coordinates(candidates.docs[top]).astype(np.float64)
     parts *= weight / scale.latent_deviation * shares[:, None]
     parts *= reranker.targets(np.array([doc]))[0].astype(np.float64)
+    value = weight * inner / scale.latent_deviation
+    parts.flat[np.abs(parts).argmax()] += value - parts.sum()  # the list's scores are in single precision
     totals = parts.sum(axis=1)
     order = np.argsort(-np.abs(totals), kind="stable")
     contributions = [
@@ -52,9 +56,14 @@ def explain(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int,
     if len(order) > SHOWN_DOCUMENTS:
         rest = float(totals[order[SHOWN_DOCUMENTS:]].sum())
         contributions.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
-    detail = f"λ {weight:g}, z {'auto' if reranker.automatic else reranker.z}"
-    latent = Contribution("like the best documents", float(totals.sum()), detail, tuple(contributions))
-    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × {_query_score(reranker, own)}")
+    z = "auto" if reranker.automatic else reranker.z
+    detail = Symbol(f"λ {weight:g}, z {z}", f"share of the latent score (λ) {weight:g}, neighbours (z) {z}")
+    latent = Contribution("like the best documents", value, detail, tuple(contributions))
+    lexical = Contribution(
+        Symbol("own score", "its own match with the query"),
+        (1 - weight) * own / scale.score_deviation,
+        _query_score(reranker, own, "(1 - λ) × k_q", "the rest of the score;"),
+    )
     all_parts = [latent, lexical]
     if reranker.automatic:
         means = weight * scale.latent_mean / scale.latent_deviation + (1 - weight) * scale.score_mean / scale.score_deviation
@@ -79,21 +88,26 @@ def _through(
     source = int(candidates.docs[place])
     strongest = np.argsort(-np.abs(parts), kind="stable")[:SHOWN_DIMENSIONS]
     contributions = [
-        Contribution(
-            f"dimension {dimension + 1}", float(parts[dimension]), ", ".join(reranker.basis.strongest_terms(int(dimension)))
-        )
+        Contribution(f"dimension {dimension + 1}", float(parts[dimension]), _terms(reranker, int(dimension)))
         for dimension in strongest
     ]
     if len(parts) > len(strongest):
         contributions.append(Contribution("other dimensions", float(parts.sum() - parts[strongest].sum())))
-    name = "itself" if source == doc else reranker.index.forward.docids[source]
-    detail = f"rank {place + 1}, {_query_score(reranker, score)}"
-    return Contribution(f"through {name}", float(parts.sum()), detail, tuple(contributions))
+    name = "itself" if source == doc else Document(reranker.index.forward.docids[source])
+    detail = Text(f"rank {place + 1}, ", _query_score(reranker, score))
+    return Contribution(Text("through ", name), float(parts.sum()), detail, tuple(contributions))
 
 
-def _query_score(reranker: KernelLSA, score: float) -> str:
+def _terms(reranker: KernelLSA, dimension: int) -> Text:
+    """The strongest terms of a dimension, with their signs."""
+    return Text.joined(", ", (Text(sign, term) for sign, term in reranker.basis.strongest_terms(dimension)))
+
+
+def _query_score(reranker: KernelLSA, score: float, symbols: str = "k_q", meaning: str = "score") -> Symbol:
     """k_q of a document for a detail, with its origin where that is not the first stage."""
-    return f"k_q {score:.4f}{' of the fitted kernel' if reranker.settings.scores == 'kernel' else ''}"
+    if reranker.settings.scores == "kernel":
+        return Symbol(f"{symbols} {score:.4f} of the fitted kernel", f"{meaning} {score:.4f} by the fitted kernel")
+    return Symbol(f"{symbols} {score:.4f}", f"{meaning} {score:.4f} in the first stage")
 
 
 def latent_map(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:
@@ -108,9 +122,12 @@ def latent_map(reranker: KernelLSA, query: Query, candidates: Candidates, doc: i
     steps, positions = query_path(reranker, query, candidates)
     used = min(reranker.z, len(positions))
     return {
-        "axes": [list(reranker.basis.strongest_terms(dimension)) for dimension in range(2)],
+        "axes": [
+            [{"term": term, "opposite": bool(sign)} for sign, term in reranker.basis.strongest_terms(dimension)]
+            for dimension in range(2)
+        ],
         "documents": [
-            {"docid": docid, "rank": rank, "x": x, "y": y}
+            {"docid": Document(docid), "rank": rank, "x": x, "y": y}
             for docid, rank, (x, y) in zip(
                 reranker.index.forward.docids.take(listed), ranks, _rounded(plane(reranker, listed)), strict=True
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Context
@@ -27,7 +27,7 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     and labelled besides the first documents after reranking. Raises OptionError where the basis has one dimension.
     """
     if reranker.basis.dims < 2:
-        raise OptionError("--plot: the basis has one dimension only; two are drawn")
+        raise OptionError("the basis has one dimension only; two are drawn", option=Flag("plot"))
     figure = new_figure(8.5, 6)
     axes = figure.add_subplot()
     points = plane(reranker)
@@ -46,7 +46,9 @@ def plot(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int | N
     _draw_path(axes, reranker, query, candidates)
     _label(axes, points[marked], reranker.index.forward.docids.take(marked), emphasised=0 if doc is not None else None)
     for axis, dimension in ((axes.set_xlabel, 0), (axes.set_ylabel, 1)):
-        axis(f"dimension {dimension + 1}: " + ", ".join(reranker.basis.strongest_terms(dimension)))
+        axis(
+            f"dimension {dimension + 1}: " + ", ".join(sign + term for sign, term in reranker.basis.strongest_terms(dimension))
+        )
     axes.set_title(query.text if len(query.text) <= 90 else query.text[:87] + "...", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False, fontsize=8)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, OptionError
 from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import StringTable
@@ -33,6 +33,7 @@ from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, first_stage
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
+from kernelsearch.rerankers.explanations import Term
 from kernelsearch.rerankers.klsa import KERNEL_LSA
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
 
@@ -97,19 +98,21 @@ class LatentBasis:
         """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
         return np.asarray(np.linalg.norm(self.rows, axis=1))
 
-    def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
-        """The `count` terms with the largest loadings in a dimension; with a minus where the sign is opposite to the first."""
+    def strongest_terms(self, dimension: int, count: int = 5) -> list[tuple[str, str]]:
+        """The `count` terms with the largest loadings in a dimension, each after "-" where its sign is opposite to the first's,
+        else after "".
+        """
         column = np.asarray(self.loadings[:, dimension])
         count = min(count, len(column))
         places = np.argpartition(-np.abs(column), count - 1)[:count]
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
         others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
-        terms = iter(self.terms.take(numbers[numbers >= 0]))
+        terms = map(Term, self.terms.take(numbers[numbers >= 0]))
         words = [next(terms) if number >= 0 else others[number] for number in numbers.tolist()]
         # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
         same_sign = column[places] * column[places[:1]] >= 0
-        return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
+        return [("" if same else "-", word) for word, same in zip(words, same_sign, strict=True)]
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -161,7 +164,9 @@ class KernelLSA(Reranker[KernelLSASettings]):
         fitted_dims = self.basis.dims
         self.dims = self.settings.dims or fitted_dims
         if self.dims > fitted_dims:
-            raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {fitted_dims}")
+            raise OptionError(
+                f"{self.dims}, but ", self.basis.path, f" was fitted with {fitted_dims}", option=Flag("dims", "klsa")
+            )
         self.automatic = self.settings.z is None
         self.z = self.settings.z or POSTERIOR_DOCUMENTS
         chosen = self.settings.lambda_
@@ -176,18 +181,21 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if self.settings.basis is None and not (path / "meta.json").exists():
             command = fitting_command(index)
             if rows > FIT_ON_USE:
-                raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
+                raise ArtefactError(f"no basis has been fitted for this index yet; make one with: {command}", path=path)
             logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
             self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
         basis = LatentBasis(path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
-                f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
-                f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
+                "this basis was made for another index, or before this one changed; fit it again with: "
+                f"{fitting_command(index)} (",
+                Flag("fold-in", "klsa"),
+                " keeps the old decomposition)",
+                path=path,
             )
         if len(basis.rows) != rows:
             damage = f"{len(basis.rows)} rows for {rows} documents"
-            raise ArtefactError(f"{path}: damaged ({damage}); fit it again with: {fitting_command(index)}")
+            raise ArtefactError(f"damaged ({damage}); fit it again with: {fitting_command(index)}", path=path)
         return basis
 
     @classmethod
@@ -350,7 +358,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         kernel = make_kernel(self.basis.parameters, self.index)
         if not kernel.has_query:
-            raise OptionError(f"--klsa.scores kernel: {kernel} compares documents only; use --klsa.scores first")
+            raise OptionError(
+                f"{kernel} compares documents only; use ",
+                Flag("scores", "klsa", value="first"),
+                option=Flag("scores", "klsa", value="kernel"),
+            )
         return kernel
 
     @cached_property

@@ -40,7 +40,7 @@ class KernelLSASettings(Settings):
         "with --klsa.z, divide latent scores by the length of the document's latent vector, as in LSI with the cosine; use it "
         "with --klsa.lambda 1, because these scores are not on the scale of k_q (without --klsa.z the cosine is always used)",
     )
-    basis: str | None = option(None, "folder of the fitted basis; default: the one beside the index")
+    basis: str | None = option(None, "folder of the fitted basis; default: the one beside the index", names="file")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,5 +12,6 @@ MULTISCALE_LM = Method(
     fitted_option="model",
     learns_from=("topics", "qrels"),
     artefacts=("kernelsearch.rerankers.mslm.artefact:GRAPH",),
+    meaning="query's words close together, or related ones",
 )
 METHODS = (MULTISCALE_LM,)

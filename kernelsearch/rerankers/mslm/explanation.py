@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from kernelsearch.kernels.pyramid.query_rows import QueryRows
 from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
 from kernelsearch.kernels.semantic.graph import sequences
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.explanations import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation, Symbol, Term, Text
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
@@ -51,10 +52,11 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         above = float(levels[place, level] - levels[:, level].mean())
         value = mix * float(reranker.level_weights[level]) * above / spread if spread > 1e-12 else 0.0
         parts = _words(reranker, rows, match, text, factor, value)
-        window = [reranker.forward.terms[int(word)] for word in text[slice(*_shown_span(match))]]
+        window = list(map(Term, reranker.forward.terms.take(text[slice(*_shown_span(match))])))
         label = _name(match)
-        where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
-        contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
+        where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: "
+        detail = Text(where, Text.joined(" ", window[:14]), " ..." if len(window) > 14 else "")
+        contributions.append(Contribution(label, value, detail, parts))
         records = [
             _record(reranker, rows, match, text, row) | {"lent": _heat(_shares(match, row))} for row in _largest(match).tolist()
         ]
@@ -70,7 +72,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         )
     docid = reranker.forward.docids[doc]
     extra: dict[str, Any] = {"mode": reranker.settings.mode, "divergence": reranker.settings.divergence, "levels": notes}
-    extra["text"] = [reranker.forward.terms[int(word)] for word in text[:SHOWN_POSITIONS]]
+    extra["text"] = list(map(Term, reranker.forward.terms.take(text[:SHOWN_POSITIONS])))
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
 
 
@@ -89,8 +91,10 @@ def precise(matcher: Matcher) -> Matcher:
     return replace(matcher, precision=np.float64)
 
 
-def _name(match: LevelMatch) -> str:
-    return f"scale {match.scale.spatial:g}".replace("inf", "∞") + f", words {match.scale.semantic:g}".replace("inf", "∞")
+def _name(match: LevelMatch) -> Symbol:
+    spatial, semantic = ("∞" if math.isinf(scale) else f"{scale:g}" for scale in (match.scale.spatial, match.scale.semantic))
+    where = "the whole text" if math.isinf(match.scale.spatial) else f"passages at scale {spatial}"
+    return Symbol(f"scale {spatial}, words {semantic}", f"{where}, related words at scale {semantic}")
 
 
 def _largest(match: LevelMatch) -> NDArray[np.int64]:
@@ -116,8 +120,9 @@ def _words(
     parts = []
     for row in shown:
         record = _record(reranker, rows, match, text, int(row))
-        lenders = ", ".join(f"{name} {share:.0%}" for name, share in record["from"].items())
-        detail = f"{'a query word' if record['own'] else 'related to ' + record['for']}; in the text from {lenders}"
+        lenders = Text.joined(", ", (Text(Term(name), f" {share:.0%}") for name, share in record["from"].items()))
+        kind = "a query word" if record["own"] else Text("related to ", record["for"])
+        detail = Text(kind, "; in the text from ", lenders)
         parts.append(Contribution(record["word"], factor * float(match.words[row]), detail))
     rest = factor * (match.similarity - match.background - float(match.words[shown].sum()))
     listed = sum(part.value for part in parts)
@@ -139,4 +144,10 @@ def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: ND
     largest = {terms[int(lenders[place])]: float(shares[place]) for place in np.argsort(-shares, kind="stable")[:3]}
     best = dict(sorted(largest.items(), key=lambda item: (-item[1], item[0])))
     own = bool(np.any(rows.query == word))
-    return {"word": terms[word], "own": own, "for": terms[int(lender)], "part": float(match.words[row]), "from": best}
+    return {
+        "word": Term(terms[word]),
+        "own": own,
+        "for": Term(terms[int(lender)]),
+        "part": float(match.words[row]),
+        "from": best,
+    }

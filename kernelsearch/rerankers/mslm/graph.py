@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph
@@ -54,7 +54,7 @@ class GraphArtefact:
         indptr, indices, distances = (np.asarray(arrays[name]) for name in ("indptr", "indices", "distances"))
         graph = SemanticGraph(int(meta["extra"]["words"]), indptr, indices, distances)
         if graph.words != len(index.forward.terms) or len(graph.indptr) != graph.words + 1:
-            raise ArtefactError(f"{path}: the graph's words aren't the index's; build it again")
+            raise ArtefactError("the graph's words aren't the index's; build it again", path=path)
         weights = np.asarray(arrays["weights"]) if "weights" in arrays else None
         return cls(graph, weights, meta["extra"].get("learned_for"))
 
@@ -85,7 +85,11 @@ def build_graph(
         mapper = partial((engine or LocalEngine()).map, label="graph")
         return cooccurrence_graph(index.forward, max_pairs=pairs, block=block, mapper=mapper, **graph_parameters(settings))
     if source is None:
-        raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
+        raise OptionError(
+            Flag("graph", "mslm", value=kind),
+            f" needs {'a file' if kind == 'vectors' else 'a folder'}",
+            option=Flag("source", "mslm"),
+        )
     make = vectors_graph if kind == "vectors" else wordnet_graph
     return make(
         Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings.neighbours
@@ -110,7 +114,7 @@ def quick_graph(index: OpenedIndex) -> SemanticGraph:
     """
     path, command = index.artefacts / "mslm", training_command(index)
     if not has_graph(index):
-        raise ArtefactError(f"{path}: no graph of related words here; {command} builds it")
+        raise ArtefactError(f"no graph of related words here; {command} builds it", path=path)
     logger.info("mslm: building a graph of related words (once; `%s` does it with other settings)", command)
     settings = MultiScaleFitSettings()
     graph = cooccurrence_graph(index.forward, **graph_parameters(settings))

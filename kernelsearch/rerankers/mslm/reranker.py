@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
@@ -84,7 +84,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         command = training_command(self.index, judged=True)
         if not self.settings.model and not path.exists():
             if wanted == "learned":
-                raise ArtefactError(f"{path}: no level weights here; {command} learns them")
+                raise ArtefactError(f"no level weights here; {command} learns them", path=path)
             if all(scale.semantic == 0 for scale in self.scales):
                 return SemanticGraph.empty(len(self.forward.terms)), uniform
             return quick_graph(self.index), uniform
@@ -92,8 +92,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         learned_for = {**matching_options(MatchingSettings()), **(artefact.learned_for or {})}
         weights = artefact.weights if learned_for == matching_options(self.settings) else None
         if wanted == "learned" and weights is None:
-            reason = "not learned (no --qrels given)" if artefact.weights is None else "learned for other matching options"
-            raise ArtefactError(f"{path}: level weights were {reason}; {command} learns them")
+            reason = "not learned (without judgements)" if artefact.weights is None else "learned for other matching options"
+            raise ArtefactError(f"level weights were {reason}; {command} learns them", path=path)
         return artefact.graph, uniform if weights is None or wanted == "uniform" else weights
 
     @classmethod
@@ -103,7 +103,9 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         Where topics and judgements are given, level weights (BEM, Eq. 13) are learned and saved with it.
         """
         if bool(data.topics) != bool(data.qrels):
-            raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
+            raise OptionError(
+                "level weights need both ", Flag("topics"), " and ", Flag("qrels"), option=Flag("rerank", value="mslm")
+            )
         index.forward.require_terms()
         path = data.folder(index, cls.method.name)
         graph = build_graph(index, settings, data.memory_limit, data.engine)
@@ -138,7 +140,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
             parts.append((self.scaled_levels(self.level_scores(query, candidates)), labels))
         if not parts:
             raise InputError(
-                "--qrels: no topic has both relevant and other documents among its candidates; nothing to learn from"
+                "no topic has both relevant and other documents among its candidates; nothing to learn from",
+                option=Flag("qrels"),
             )
         weights = bem_weights(preference_margins(parts))
         if weights is None:
@@ -260,14 +263,15 @@ def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
         semantic = semantic * len(spatial)
     if len(semantic) != len(spatial):
         raise OptionError(
-            f"--mslm.semantic: {len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected"
+            f"{len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected",
+            option=Flag("semantic", "mslm"),
         )
     if len(spatial) > MOST_LEVELS:
-        raise OptionError(f"--mslm.scales: {len(spatial)} scales; at most {MOST_LEVELS} can be used")
+        raise OptionError(f"{len(spatial)} scales; at most {MOST_LEVELS} can be used", option=Flag("scales", "mslm"))
     if any(WIDEST < scale < math.inf for scale in spatial):
-        raise OptionError(f"--mslm.scales: a scale above {WIDEST:g}; inf takes the whole text")
+        raise OptionError(f"a scale above {WIDEST:g}; inf takes the whole text", option=Flag("scales", "mslm"))
     if points and (len(spatial) < 2 or math.inf in spatial or list(spatial) != sorted(set(spatial))):
-        raise OptionError("--mslm.scales: interest points need two or more finite scales in ascending order")
+        raise OptionError("interest points need two or more finite scales in ascending order", option=Flag("scales", "mslm"))
     return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))
 
 

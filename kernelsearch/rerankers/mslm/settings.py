@@ -29,16 +29,21 @@ class MatchingSettings(Settings):
         "scales of smoothing along positions, one per level; inf is the bag of words; default: 8 (points: 1,2,4,8)",
         low=0,
         unbounded=True,
+        request_high=100,
     )
     semantic: tuple[float, ...] = option(
-        (0.7,), "scales of smoothing along related words, one for all levels or one per level; 0: none", low=0
+        (0.7,), "scales of smoothing along related words, one for all levels or one per level; 0: none", low=0, request_high=100
     )
     one_scale: bool = option(False, "use the scales along positions for related words too, as in the paper")
-    width: int = option(0, "positions in a window; 0: two scales to each side of its middle", low=0, high=4001)
+    width: int = option(
+        0, "positions in a window; 0: two scales to each side of its middle", low=0, high=4001, request_high=401
+    )
     step: int = option(
         0, "distance in positions of the columns that windows are compared at; 0: the scale, 1: every column", low=0, high=1000
     )
-    columns: int = option(8, "number of columns that --mslm.mode global interpolates texts to", low=1, high=256)
+    columns: int = option(
+        8, "number of columns that --mslm.mode global interpolates texts to", low=1, high=256, request_high=64
+    )
     normalise: str = option(
         "z",
         "normalisation of a level's similarities per query before levels are weighted; none: Eqs. 12 and 13 as printed",
@@ -46,7 +51,7 @@ class MatchingSettings(Settings):
     )
     weighting: str = option("idf", "weight of a word before smoothing", choices=("idf", "none"))
     eta: float = option(0.1, "weight of the collection model in windows (background smoothing)", low=1e-06)
-    rows: int = option(256, "largest number of words per query, including related words", low=1, high=4096)
+    rows: int = option(256, "largest number of words per query, including related words", low=1, high=4096, request_high=512)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +76,7 @@ class MultiScaleSettings(MatchingSettings):
         "level weights to use; auto: learned weights if they were learned with the same matching options",
         choices=("auto", "learned", "uniform"),
     )
-    model: str | None = option(None, "folder of the trained graph; default: the one beside the index")
+    model: str | None = option(None, "folder of the trained graph; default: the one beside the index", names="file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class MultiScaleFitSettings(MatchingSettings, GraphSettings):
 
     graph: str = option("cooccurrence", "source of related words", choices=("cooccurrence", "vectors", "wordnet"))
     source: str | None = option(
-        None, "file of word vectors (text format) for --mslm.graph vectors, or WordNet's dict folder for wordnet"
+        None, "file of word vectors (text format) for --mslm.graph vectors, or WordNet's dict folder for wordnet", names="file"
     )
     memory: int | None = option(
         None, "number of co-occurring pairs in memory at a time; default: 20,000,000, or what --memory-limit allows", low=1000

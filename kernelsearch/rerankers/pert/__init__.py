@@ -9,5 +9,7 @@ PERTURBATION = Method(
     PerturbationSettings,
     "kernelsearch.rerankers.pert.reranker:PerturbationReranker",
     retrieves=True,
+    meaning="query expanded at low risk",
+    feedback=True,
 )
 METHODS = (PERTURBATION,)

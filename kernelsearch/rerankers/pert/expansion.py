@@ -62,7 +62,7 @@ class PertExpansion:
         return self.choice * (self.quadratic @ self.choice) / 2.0 if len(self.quadratic) else np.zeros(len(self.words))
 
 
-def read_vectors(path: str) -> dict[str, Floats]:
+def read_perturbations(path: str) -> dict[str, Floats]:
     """Reads perturbations from the file `path`: {qid: multipliers of shape (variants, terms)}.
 
     A line is one variant: the qid, a tab, and a multiplier per distinct analysed term of the query, in their order, separated
@@ -83,17 +83,19 @@ def read_vectors(path: str) -> dict[str, Floats]:
             raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(by_qid[qid][0])} before")
         by_qid.setdefault(qid, []).append(row)
     if not by_qid:
-        raise InputError(f"{path}: holds no perturbation")
+        raise InputError("holds no perturbation", path=path)
     return {qid: np.array(rows) for qid, rows in by_qid.items()}
 
 
 class PertExpander:
-    """Computes expansions on the index `forward` with the method's `settings`; `vectors` are perturbations by qid, if any."""
+    """Computes expansions on the index `forward` with the method's `settings` and `perturbations` by qid, if any."""
 
-    def __init__(self, forward: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
+    def __init__(
+        self, forward: ForwardIndex, settings: PerturbationSettings, perturbations: dict[str, Floats] | None = None
+    ) -> None:
         self.forward = forward
         self.settings = settings
-        self.vectors = vectors or {}
+        self.perturbations = perturbations or {}
         self.usable = relevance.usable_words(forward, settings.max_df)
         self.program = ExpansionProgram(
             risk=settings.kappa,
@@ -109,7 +111,7 @@ class PertExpander:
 
         A term of two that is left out leaves the other one.
         """
-        if self.vectors or not self._perturbed:
+        if self.perturbations or not self._perturbed:
             return False
         strategy = self.settings.strategy
         return strategy == "tat" or (strategy == "loo" and int((self.forward.term_ids(query.terms) >= 0).sum()) == 2)
@@ -230,14 +232,15 @@ class PertExpander:
 
     def _multipliers(self, query: Query, known: NDArray[np.bool_]) -> Floats:
         """The query's perturbations over the terms that the index has, shape (variants, terms)."""
-        if self.vectors:
-            if query.qid not in self.vectors:
-                raise CannotAct("--pert.vectors has no weights for the query")
-            multipliers = self.vectors[query.qid]
+        if self.perturbations:
+            if query.qid not in self.perturbations:
+                raise CannotAct("the file of perturbations has no weights for the query")
+            multipliers = self.perturbations[query.qid]
             if multipliers.shape[1] != len(known):
                 raise InputError(
-                    f"{self.settings.vectors}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
-                    f"{multipliers.shape[1]} weights were given"
+                    f"query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), {multipliers.shape[1]} "
+                    "weights were given",
+                    path=self.settings.perturbations,
                 )
             return multipliers[:, known]
         settings = self.settings

@@ -13,7 +13,7 @@ from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.rerankers.base import CannotAct, Context
-from kernelsearch.rerankers.explanations import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Term, Text
 from kernelsearch.rerankers.pert.expansion import PertExpansion
 from kernelsearch.rerankers.pert.plot import plane
 
@@ -32,7 +32,7 @@ class WordRecord:
     program's value, `weight` its weight in the expansion; `documents` are the feedback documents it comes from.
     """
 
-    word: str
+    word: Term
     query_term: bool
     group: int
     probability: float
@@ -40,7 +40,7 @@ class WordRecord:
     risk: float
     choice: float
     weight: float
-    documents: list[str] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
 
 
 def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
@@ -86,11 +86,11 @@ def word_records(forward: ForwardIndex, expansion: PertExpansion, groups: NDArra
     lengths = np.maximum(np.asarray(forward.lengths[expansion.docs], dtype=np.float64), 1.0)
     shares = expansion.document_weights[:, None] * frequencies / lengths[:, None]
     order = np.argsort(-shares, axis=0, kind="stable")[:SOURCES]
-    docids = forward.docids.take(expansion.docs)
+    docids = list(map(Document, forward.docids.take(expansion.docs)))
     risk = expansion.risk
     return [
         WordRecord(
-            word=word,
+            word=Term(word),
             query_term=number < expansion.query_terms,
             group=int(groups[number]) + 1,
             probability=float(expansion.p[number]),
@@ -111,12 +111,12 @@ def contributions(
 
     `records` are those of `word_records`, [] for expanded queries from a file.
     """
-    record_of = {record.word: record for record in records}
+    record_of: dict[str, WordRecord] = {record.word: record for record in records}
     own: list[Contribution] = []
     added: dict[int, list[Contribution]] = {}
     for word, weight, value in zip(expanded.terms, expanded.weights, parts.tolist(), strict=True):
         record = record_of.get(word)
-        contribution = Contribution(word, value, _detail(weight, record))
+        contribution = Contribution(Term(word), value, _detail(weight, record))
         if word in query.terms:
             own.append(contribution)
         elif value:
@@ -125,7 +125,7 @@ def contributions(
     by_weight = sorted(records, key=lambda record: -record.weight)
     for group in sorted(added):
         strongest = next((record.word for record in by_weight if record.group == group), "")
-        sums.append(_sum(f"added words of group {group} ({strongest})" if group else "added words", added[group]))
+        sums.append(_sum(Text(f"added words of group {group} (", strongest, ")") if group else "added words", added[group]))
     return tuple(sums)
 
 
@@ -137,5 +137,5 @@ def _sum(label: str, parts: list[Contribution]) -> Contribution:
 def _detail(weight: float, record: WordRecord | None) -> str:
     if record is None:
         return f"weight {weight:.4f}"
-    source = f", from {', '.join(record.documents)}" if record.documents else ""
-    return f"weight {weight:.4f}, relevance {record.relevance:.2f}, risk {record.risk:.4f}, group {record.group}{source}"
+    values = f"weight {weight:.4f}, relevance {record.relevance:.2f}, risk {record.risk:.4f}, group {record.group}"
+    return Text(values, ", from ", Text.joined(", ", record.documents)) if record.documents else values

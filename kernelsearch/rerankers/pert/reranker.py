@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
-from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_vectors
+from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_perturbations
 from kernelsearch.rerankers.pert.settings import PerturbationSettings
 from kernelsearch.trec.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 
@@ -33,8 +33,8 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        vectors = read_vectors(self.settings.vectors) if self.settings.vectors else None
-        self.expander = PertExpander(index.forward, self.settings, vectors)
+        perturbations = read_perturbations(self.settings.perturbations) if self.settings.perturbations else None
+        self.expander = PertExpander(index.forward, self.settings, perturbations)
         #: Expanded queries of a file by qid; None: they are computed.
         self.read_queries = read_weighted_queries(self.settings.queries) if self.settings.queries else None
         self.alpha = 1.0 if self.settings.method == "rm1" else self.settings.alpha
@@ -64,9 +64,9 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
     def _expanded(self, query: Query, candidates: Candidates, context: Context, single_terms: list[Candidates] | None) -> Query:
         if self.read_queries is not None:
             if query.qid not in self.read_queries:
-                raise CannotAct(f"{self.settings.queries} has no expanded query for it")
+                raise CannotAct("the file of queries has no expanded query for it")
             if not any(self.read_queries[query.qid].weights):
-                raise CannotAct(f"{self.settings.queries} has no term with a weight above 0 for it")
+                raise CannotAct("the file of queries has no term with a weight above 0 for it")
             return self.read_queries[query.qid]
         return self.expander.expand(query, candidates, context.model, single_terms).mixed(self.alpha)
 
@@ -146,14 +146,19 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         expansion = self.expansion(query, candidates, context)
         if not expansion.coordinates.size:
             raise OptionError(
-                "--plot: only --pert.method program with --pert.kernel perturbation or gram has coordinates to draw"
+                "only ",
+                Flag("method", "pert", value="program"),
+                " with ",
+                Flag("kernel", "pert", value="perturbation"),
+                " or gram has coordinates to draw",
+                option=Flag("plot"),
             )
         plot(expansion, grouped(expansion, self.settings.groups), self.strategy, path)
 
     @property
     def strategy(self) -> str:
-        """How the query is perturbed: the option's value, or "file" where --pert.vectors names a file."""
-        return "file" if self.settings.vectors else self.settings.strategy
+        """How the query is perturbed: the option's value, or "file" where --pert.perturbations names a file."""
+        return "file" if self.settings.perturbations else self.settings.strategy
 
     @property
     def in_one_process(self) -> bool:

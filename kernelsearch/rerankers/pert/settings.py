@@ -21,8 +21,8 @@ class PerturbationSettings(Settings):
         choices=("program", "rm3-all", "rm3", "rm1", "lca"),
     )
     alpha: float = option(0.5, "weight of the expansion against the query; 0 gives the first stage's list", low=0, high=1)
-    docs: int = option(10, "number of feedback documents", low=1)
-    terms: int = option(20, "largest number of terms to add", low=1)
+    docs: int = option(10, "number of feedback documents", low=1, request_high=100)
+    terms: int = option(20, "largest number of terms to add", low=1, request_high=100)
     kernel: str = option(
         "perturbation", "similarity of terms in the program", choices=("perturbation", "gram", "jaccard", "random")
     )
@@ -34,7 +34,7 @@ class PerturbationSettings(Settings):
     denominator: str = option(
         "sqrt", "denominator of the perturbation kernel (Eq. 4): p as in the paper, or its square root", choices=("sqrt", "p")
     )
-    draws: int = option(8, "number of random variants with --pert.strategy dirichlet", low=1)
+    draws: int = option(8, "number of random variants with --pert.strategy dirichlet", low=1, request_high=64)
     seed: int = option(0, "seed for --pert.strategy dirichlet and --pert.kernel random", low=0)
     kappa: float = option(0.01, "weight of the risk in the program", low=0, high=1e6)
     gamma: float = option(0.75, "additional risk of terms that are far from the query's terms", low=0, high=1e6)
@@ -55,11 +55,11 @@ class PerturbationSettings(Settings):
     hits: int | None = option(
         None, "number of documents to retrieve per query in the second search; default: as in the first stage", low=1
     )
-    vectors: str | None = option(
-        None, "file of perturbations to use instead of a strategy: lines of qid, tab, a weight per query term"
+    perturbations: str | None = option(
+        None, "file of perturbations to use instead of a strategy: lines of qid, tab, a weight per query term", names="file"
     )
     save_queries: str | None = option(
-        None, "file to write the expanded queries to, as JSON lines; - prints them to standard output"
+        None, "file to write the expanded queries to, as JSON lines; - prints them to standard output", names="file"
     )
-    queries: str | None = option(None, "file of expanded queries to use instead of computing them")
-    groups: int = option(4, "largest number of groups of terms in explanations and plots", low=1)
+    queries: str | None = option(None, "file of expanded queries to use instead of computing them", names="file")
+    groups: int = option(4, "largest number of groups of terms in explanations and plots", low=1, request_high=12)

@@ -8,5 +8,6 @@ RELEVANCE_CLASSIFIER = Method(
     "classifiers of pseudo-relevant documents, Pyserini's (a baseline)",
     RelevanceClassifierSettings,
     "kernelsearch.rerankers.prcl.reranker:RelevanceClassifier",
+    feedback=True,
 )
 METHODS = (RELEVANCE_CLASSIFIER,)

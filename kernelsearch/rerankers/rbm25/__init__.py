@@ -19,6 +19,7 @@ ROBUST_BM25 = Method(
         "kernelsearch.rerankers.rbm25.artefact:SIMILAR_QUERIES",
         "kernelsearch.rerankers.rbm25.artefact:QUERY_VECTORS",
     ),
+    meaning="clicks of similar queries",
 )
 PAIRWISE_KERNEL = Method(
     "pairwise",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import WRITER_TIMEOUT, import_log
 from kernelsearch.clicks.store import ClickLog, new_database, replace_database
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.types import Candidates, Query
@@ -36,7 +36,7 @@ class ClickReranker(Reranker[L]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         settings = self.settings
-        vectors = parse_query_kernel(settings.queries, index.vectors, f"--{self.name}.queries")
+        vectors = parse_query_kernel(settings.queries, index.vectors, Flag("queries", self.name))
         weights = Weights(
             settings.click_weight,
             settings.ngram_weight,
@@ -46,7 +46,7 @@ class ClickReranker(Reranker[L]):
         )
         if not weights.any():
             raise OptionError(
-                f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
+                Flag("click-weight", self.name), ", ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
         self.log = open_log(index, settings.clicks, self.name)
         self.similar = SimilarQueries(
@@ -68,7 +68,7 @@ class ClickReranker(Reranker[L]):
         log that is replaced is kept beside it: a service may have recorded it, and clicks can't be made again.
         """
         if data.clicks is None:
-            raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
+            raise OptionError("needs ", Flag("clicks"), ", the log to import", option=Flag("rerank", value=cls.method.name))
         path = (data.output or index.artefacts) / "clicks.db"
         with new_database(path) as imported:
             import_log([data.clicks], imported, progress=data.progress)
@@ -115,11 +115,14 @@ class ClickReranker(Reranker[L]):
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The candidates' scores in the merged list."""
+        docs, scores = self.rank(query, candidates, *self.find(query, candidates, context), context)
+        return scores[np.searchsorted(docs, candidates.docs)]
+
+    def find(self, query: Query, candidates: Candidates, context: Context) -> tuple[Similar, list[Candidates]]:
+        """The similar queries of one query, and their lists."""
         similar = self.similar.find([query], self.settings.similar, [candidates])[0]
         retrieved = self.retrieve([similar], context)
-        lists_of_similar = [retrieved[number] for number in similar.ids.tolist()]
-        docs, scores = self.rank(query, candidates, similar, lists_of_similar, context)
-        return scores[np.searchsorted(docs, candidates.docs)]
+        return similar, [retrieved[number] for number in similar.ids.tolist()]
 
     def retrieve(self, similar: Sequence[Similar], context: Context) -> dict[int, Candidates]:
         """The lists of all similar queries, by their number in the log."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation
 from kernelsearch.rerankers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
 from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
@@ -35,14 +35,25 @@ class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
         retrieved: list[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        other = next((n for n, near in enumerate(similar.queries) if near.text != normalise_query(query.text)), None)
-        if other is None:
-            raise CannotAct("no other query in the click log is similar")
+        other = self.other(query, similar)
         docs = self.merged(candidates, [retrieved[other]], np.empty(0, dtype=np.int32))
         scores = self.bm25(similar.queries[other], docs)
         # Documents that only the query itself finds come after all others, in its own order.
         own = self.bm25(query, docs)
         return docs, np.where(scores > 0, scores, own / (1.0 + own.max(initial=0.0)) - 1.0)
+
+    def other(self, query: Query, similar: Similar) -> int:
+        """The place of the most similar other query in `similar`; raises CannotAct where there is none."""
+        for number, near in enumerate(similar.queries):
+            if near.text != normalise_query(query.text):
+                return number
+        raise CannotAct("no other query in the click log is similar")
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """BM25 by term, for the similar query or after its documents for the query itself."""
+        from kernelsearch.rerankers.rbm25.explanation import explain_substitution
+
+        return explain_substitution(self, query, candidates, doc, context)
 
 
 class ClickPrior(ClickReranker[ClickPriorSettings]):
@@ -58,15 +69,29 @@ class ClickPrior(ClickReranker[ClickPriorSettings]):
         retrieved: list[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        rows, owners, shares = self.clicks_of(similar)
+        docs = self.merged(candidates, retrieved, rows)
+        prior = np.bincount(np.searchsorted(docs, rows), similar.kernel[owners] * shares, len(docs))
+        scores = self.bm25(query, docs)
+        return docs, scores / max(scores.max(initial=0.0), 1e-9) + self.settings.weight * prior
+
+    def clicks_of(self, similar: Similar) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+        """Clicked documents of the index: rows, places in `similar` of their queries, and shares of these queries' clicks.
+
+        All of shape (clicked documents,). Raises CannotAct where there are none.
+        """
         shown = self.log.shown(similar.ids, clicked_only=True)
         rows = self.similar.rows[shown.docs]
         known = rows >= 0
         if not known.any():
             raise CannotAct("no similar query in the click log")
         order = np.argsort(similar.ids)
-        owner = order[np.searchsorted(similar.ids[order], shown.queries)]
-        share = shown.clicks / np.bincount(owner, shown.clicks, len(similar.ids))[owner]
-        docs = self.merged(candidates, retrieved, rows[known])
-        prior = np.bincount(np.searchsorted(docs, rows[known]), (similar.kernel[owner] * share)[known], len(docs))
-        scores = self.bm25(query, docs)
-        return docs, scores / max(scores.max(initial=0.0), 1e-9) + self.settings.weight * prior
+        owners = order[np.searchsorted(similar.ids[order], shown.queries)]
+        shares = shown.clicks / np.bincount(owners, shown.clicks, len(similar.ids))[owners]
+        return rows[known], owners[known], shares[known]
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """BM25 by term, and the part of each similar query with clicks on the document."""
+        from kernelsearch.rerankers.rbm25.explanation import explain_prior
+
+        return explain_prior(self, query, candidates, doc, context)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.types import Query
 from kernelsearch.neighbours import Neighbours
@@ -43,7 +43,7 @@ class LoggedQueryVectors:
         try:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
             if meta["parameters"] != wanted:
-                raise ArtefactError(f"{folder}: built for an earlier state of the log")
+                raise ArtefactError("built for an earlier state of the log", path=folder)
         except ArtefactError:
             self._build(index, log, wanted, folder)
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
@@ -70,8 +70,12 @@ class LoggedQueryVectors:
                     bar.update(len(block))
             if not known:
                 raise InputError(
-                    f"--vectors.queries: none of the {count} queries of {log.path} has a vector; the file's ids should be "
-                    "the queries' texts, or --vectors.encoder encodes them"
+                    f"none of the {count} queries of ",
+                    Path(log.path),
+                    " has a vector; the file's ids should be the queries' texts, or ",
+                    Flag("encoder", "vectors"),
+                    " encodes them",
+                    option=Flag("queries", "vectors"),
                 )
             artefacts.write_array(partial / "ids.npy", np.array(ids, dtype=np.int64))
 
@@ -110,7 +114,7 @@ class LoggedQueryVectors:
         return Neighbours.build(self.rows)
 
 
-def parse_query_kernel(text: str | None, open_vectors: Callable[[str | None], Vectors], option: str) -> Vectors | None:
+def parse_query_kernel(text: str | None, open_vectors: Callable[[str | None], Vectors], option: Flag) -> Vectors | None:
     """The vectors that the query kernel `text`, `vectors:NAME` or `vectors`, names; None for None.
 
     `open_vectors` opens vectors by name. Raises OptionError, which names `option`, for another kernel.
@@ -119,5 +123,5 @@ def parse_query_kernel(text: str | None, open_vectors: Callable[[str | None], Ve
         return None
     kind, _, name = text.partition(":")
     if kind != "vectors":
-        raise OptionError(f"{option}: {text!r} is not vectors:NAME")
+        raise OptionError(f"{text!r} is not vectors:NAME", option=option)
     return open_vectors(name or None)

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from kernelsearch.clicks.pairs import preferences, round_robin
 from kernelsearch.clicks.store import ClickLog, Shown
-from kernelsearch.core.errors import KernelSearchError, OptionError
+from kernelsearch.core.errors import Flag, KernelSearchError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import registry
@@ -52,7 +52,10 @@ UNSHOWN_WEIGHT = 0.1
 #: The value of --rbm25.relevance that makes the first stage's model g.
 FIRST_STAGE = "first"
 #: The duality gap that a query's dual is solved to, as a share of its objective.
-DUALITY_GAP = 1e-9
+DUALITY_GAP = 1e-12
+#: Decimals of the learned part. Documents of pairs at the margin tie in the exact solution; the solver's error, which depends
+#: on BLAS and its threads, would order them.
+DECIMALS = 8
 
 
 @dataclass(frozen=True)
@@ -129,16 +132,18 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model."""
         chosen = self.settings
         if chosen.relevance == FIRST_STAGE and (chosen.k3 is not None or chosen.mu is not None):
-            raise OptionError(f"--{self.name}.relevance {FIRST_STAGE}: k3 and mu are not options of the first stage's model")
+            raise OptionError(
+                Flag("relevance", self.name), f" {FIRST_STAGE}: k3 and mu are not options of the first stage's model"
+            )
         if chosen.relevance == FIRST_STAGE or (chosen.relevance == "bm25" and chosen.k3 is None):
             return None
         try:
             kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
         except OptionError as problem:
-            raise OptionError(f"--{self.name}.relevance: {problem}") from None
+            raise OptionError(problem, option=Flag("relevance", self.name)) from None
         if not kernel.has_query:
             raise OptionError(
-                f"--{self.name}.relevance: {chosen.relevance} compares documents only, not queries with documents"
+                f"{chosen.relevance} compares documents only, not queries with documents", option=Flag("relevance", self.name)
             )
         return kernel
 
@@ -147,7 +152,9 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             return ["body", "title"]
         names = [name.strip() for name in self.settings.documents.split(",")]
         if not all(names) or len(set(names)) < len(names):
-            raise OptionError(f"--{self.name}.documents: {self.settings.documents!r} is not a list of different fields")
+            raise OptionError(
+                f"{self.settings.documents!r} is not a list of different fields", option=Flag("documents", self.name)
+            )
         return names
 
     def _document_kernel(self, name: str) -> tuple[Kernel, ForwardIndex]:
@@ -158,7 +165,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
                 return VectorKernel(self.index.vectors(vectors or None)), self.index.forward
             return Cosine(), self.index.forward if name == "body" else self.index.field(name)
         except KernelSearchError as problem:
-            raise OptionError(f"--{self.name}.documents: {problem}") from None
+            raise OptionError(problem, option=Flag("documents", self.name)) from None
 
     def retrieval_model(self, context: Context) -> Model:
         """The first stage's model where it is g, else BM25."""
@@ -182,7 +189,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         self, query: Query, docs: NDArray[np.int32], learned: Learned, context: Context = DEFAULT_CONTEXT
     ) -> NDArray[np.float64]:
         """k(q, d) with the kernel `learned`, shape (documents,)."""
-        part = np.asarray(self.features(docs) @ learned.direction())
+        part = np.round(self.features(docs) @ learned.direction(), DECIMALS)
         return np.asarray(self.base(query, docs, context) * (learned.weight + part))
 
     def base(self, query: Query, docs: NDArray[np.int32], context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 
 
@@ -16,9 +16,9 @@ class ClickSettings(Settings):
     owner: ClassVar[str] = ""
 
     clicks: str | None = option(
-        None, "click log: a database of kernelsearch.clicks or a log file; default: the one beside the index"
+        None, "click log: a database of kernelsearch.clicks or a log file; default: the one beside the index", names="clicks"
     )
-    similar: int = option(20, "number of similar queries to use per query", low=1, high=1000)
+    similar: int = option(20, "number of similar queries to use per query", low=1, high=1000, request_high=30)
     hits: int = option(100, "number of documents to retrieve per similar query", low=0, high=10000)
     min_similarity: float = option(0.1, "smallest kernel value of a similar query", low=0)
     borrowed: int = option(
@@ -53,14 +53,16 @@ class RobustBM25Settings(ClickSettings):
     )
     prior: float = option(1.5, "weight a of BM25 in the form prior, and the largest weight in the form auto", low=0)
     pairs_clicks: str | None = option(
-        None, "click log of the preference pairs, if it differs from the log of similar queries (--rbm25.clicks)"
+        None, "click log of the preference pairs, if it differs from the log of similar queries (--rbm25.clicks)", names="file"
     )
     pairs: str = option(
         "shown",
         "documents that a clicked one is preferred to: shown without a click, skipped above it, or of a lower click rate",
         choices=("shown", "skipped", "rate"),
     )
-    pairs_per_query: int = option(20, "largest number of preference pairs per similar query", low=1, high=10000)
+    pairs_per_query: int = option(
+        20, "largest number of preference pairs per similar query", low=1, high=10000, request_high=50
+    )
     corrected: bool = option(False, "weight pairs by the inverse propensity of the click's position")
     confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
     lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
@@ -78,6 +80,7 @@ class RobustBM25Settings(ClickSettings):
         "body",
         "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url; "
         "vectors:NAME: the cosine of vectors",
+        requests=("body", "title", "both"),
     )
 
 
@@ -101,7 +104,11 @@ class PairwiseKernelSettings(RobustBM25Settings):
         super().__post_init__()
         for name in ("epsilon", "relevance", "k3", "mu"):
             if getattr(self, name) != getattr(type(self), name):
-                raise OptionError(f"--pairwise.{name}: the pairwise kernel has no BM25 or other g; use it with --rerank rbm25")
+                raise OptionError(
+                    "the pairwise kernel has no BM25 or other g; use it with ",
+                    Flag("rerank", value="rbm25"),
+                    option=Flag(name, "pairwise"),
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

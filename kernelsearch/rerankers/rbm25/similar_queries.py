@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.importing import import_log, is_database
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, ClickLogError, InputError
+from kernelsearch.core.errors import ArtefactError, ClickLogError, Flag, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.queries import (
@@ -141,7 +141,7 @@ class SimilarQueries:
         try:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
             if meta["parameters"] != self._stamp():
-                raise ArtefactError(f"{folder}: built for an earlier state of the log")
+                raise ArtefactError("built for an earlier state of the log", path=folder)
         except ArtefactError:
             self._build(folder)
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
@@ -312,10 +312,12 @@ def check_log(index: OpenedIndex, log: ClickLog, source: str) -> NDArray[np.inte
     Raises InputError, which names `source`, for a log without clicks and for one without a document of this index.
     """
     if not log.clicked_queries():
-        raise InputError(f"{source}: no query of this log was ever clicked")
+        raise InputError("no query of this log was ever clicked", path=source)
     rows = index.forward.rows_of(log.docids())
     if not (rows >= 0).any():
-        raise InputError(f"{source}: none of its {len(rows)} documents is in {index.name} (docids such as {log.docids()[0]!r})")
+        raise InputError(
+            f"none of its {len(rows)} documents is in {index.name} (docids such as {log.docids()[0]!r})", path=source
+        )
     return rows
 
 
@@ -328,16 +330,16 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
         path = index.artefacts / "clicks.db"
         if not path.exists():
             raise InputError(
-                f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or import one with "
-                f"python -m kernelsearch.train {index.shards.flags} --rerank {owner} --clicks LOG"
+                f"{index.name}: no click log belongs to this index; name one with ",
+                Flag("clicks", owner),
+                f", or import one with python -m kernelsearch.train {index.shards.flags} --rerank {owner} --clicks LOG",
             )
         return ClickLog(path)
     path = Path(log)
     if not path.is_file():
-        raise InputError(f"--{owner}.{option}: {path}: no such file")
-    with open(path, "rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
-            return ClickLog(path)
+        raise InputError("no such file", option=Flag(option, owner), path=path)
+    if is_database(path):
+        return ClickLog(path)
     file = path.stat()
     state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
     stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"
@@ -345,5 +347,5 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
         try:
             import_log([path], stored)
         except InputError as problem:
-            raise ClickLogError(str(problem)) from None
+            raise ClickLogError(problem) from None
     return ClickLog(stored)

@@ -12,7 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.reading import TextFile, lines, open_bytes, open_file, report_damage
 from kernelsearch.trec.formats import Records
 
@@ -118,7 +119,7 @@ def _declared_text(path: Path, name: str) -> TextFile:
         others = {"iso8859-1": "cp1252", "ascii": "cp1252", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8"}
         return TextFile(path, others.get(codec, name))
     except (LookupError, InputError):
-        raise InputError(f"{path}: declares the encoding {name!r}, which can't be read") from None
+        raise InputError(f"declares the encoding {name!r}, which can't be read", path=path) from None
 
 
 class _PageText(HTMLParser):
@@ -193,7 +194,7 @@ def read_pdf(path: Path, encoding: str) -> Records:
         import pypdf.errors
     except ImportError:
         raise OptionError(
-            f"{path}: a PDF; install 'kernelsearch[pdf]' to read it, or name the kind of files to index with --format"
+            f"a PDF; {install_command('pdf')} to read it, or name the kind of files to index with ", Flag("format"), path=path
         ) from None
     # pypdf logs every irregularity of a file that it can read all the same.
     logging.getLogger("pypdf").setLevel(logging.ERROR)
@@ -202,10 +203,10 @@ def read_pdf(path: Path, encoding: str) -> Records:
         try:
             reader: Any = pypdf.PdfReader(stream)
             if reader.is_encrypted and not reader.decrypt(""):
-                raise InputError(f"{path}: a PDF that is protected by a password")
+                raise InputError("a PDF that is protected by a password", path=path)
             text = "\n".join(page.extract_text() for page in reader.pages)
             title = (reader.metadata.title if reader.metadata else None) or ""
         except pypdf.errors.DependencyError as problem:
-            raise InputError(f"{path}: an encrypted PDF ({problem})") from None
+            raise InputError(f"an encrypted PDF ({problem})", path=path) from None
     # Lone surrogates come from broken font tables; JSON can't hold them.
     yield "", {"title": str(title).strip(), "contents": text.encode("utf-8", "replace").decode("utf-8")}

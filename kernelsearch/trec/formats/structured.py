@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
+from kernelsearch.core.installed import install_command
 from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 
@@ -47,7 +48,7 @@ def read_json(path: Path, encoding: str) -> Records:
     records = parse_json("\n".join(line for _, line in text), str(path))
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
-            raise InputError(f"{path}: item {number}: a JSON object was expected")
+            raise InputError(f"item {number}: a JSON object was expected", path=path)
         yield f"item {number}", record
 
 
@@ -61,8 +62,9 @@ def _refuse_object(record: Mapping[str, Any], path: Path) -> None:
     arrays = arrays_of_objects(record)
     advice = f"jq '.{arrays[0]}' FILE > NEW.json extracts its array" if arrays else "jq -c . FILE > NEW.jsonl makes it one line"
     raise InputError(
-        f"{path}: one JSON object over several lines ({short(', '.join(record), 100)}); an array of documents, or one per "
-        f"line, was expected: {advice}"
+        f"one JSON object over several lines ({short(', '.join(record), 100)}); an array of "
+        f"documents, or one per line, was expected: {advice}",
+        path=path,
     )
 
 
@@ -117,14 +119,16 @@ def _read_table(text: TextFile, id_names: Collection[str], text_names: Collectio
                 if not is_data:
                     continue
             if len(row) != len(header):
-                advice = "; --format csv reads quoted cells with line breaks or tabs" if quoted and '"' in "".join(row) else ""
-                raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected{advice}")
+                advice: tuple[object, ...] = ()
+                if quoted and '"' in "".join(row):
+                    advice = ("; ", Flag("format", value="csv"), " reads quoted cells with line breaks or tabs")
+                raise InputError(f"{len(row)} columns, {len(header)} were expected", *advice, path=path, line=number)
             if quoted:
                 row = [cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell for cell in row]
             yield f"line {number}", dict(zip(header, row, strict=True))
     except csv.Error as problem:
         reason = "a quoted cell is not closed" if "unexpected end of data" in str(problem) else problem
-        raise InputError(f"{path}: line {number}: {reason}") from None
+        raise InputError(f"{reason}", path=path, line=number) from None
 
 
 def _header(row: list[str], place: str, id_names: Collection[str], text_names: Collection[str]) -> tuple[list[str], bool]:
@@ -139,13 +143,18 @@ def _header(row: list[str], place: str, id_names: Collection[str], text_names: C
         return names, False
     if not id_names and len(names) > 1:
         raise InputError(
-            f"{place}: no column of texts ({', '.join(text_names)}) among {columns}, which are taken for the header; "
-            "name it with --columns contents=NAME"
+            f"no column of texts ({', '.join(text_names)}) among {columns}, which are taken for the header; name it with ",
+            Flag("columns"),
+            " contents=NAME",
+            path=place,
         )
     if len(names) > 2 or (not set(text_names).isdisjoint(names) and all(map(_NAME.fullmatch, names))):
         raise InputError(
-            f"{place}: no column of ids ({', '.join(id_names)}) among {columns}, which are taken for the header; "
-            "name it with --columns id=NAME,contents=NAME, or number the documents with --number-documents"
+            f"no column of ids ({', '.join(id_names)}) among {columns}, which are taken for the header; name it with ",
+            Flag("columns"),
+            " id=NAME,contents=NAME, or number the documents with ",
+            Flag("number-documents", value=True),
+            path=place,
         )
     return ["id", "contents"] if id_names else ["contents"], True
 
@@ -158,7 +167,7 @@ def refuse_repeated(names: Iterable[str], place: str) -> None:
     counts = Counter(filter(None, names))
     if repeated := [name for name, count in counts.items() if count > 1]:
         raise InputError(
-            f"{place}: {counts[repeated[0]]} columns are called {quote(repeated[0])}; rename or remove all but one"
+            f"{counts[repeated[0]]} columns are called {quote(repeated[0])}; rename or remove all but one", path=place
         )
 
 
@@ -168,7 +177,7 @@ def read_parquet(path: Path, encoding: str) -> Records:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise OptionError(f"{path}: a Parquet file; install 'kernelsearch[parquet]' to read it") from None
+        raise OptionError(f"a Parquet file, which needs pyarrow; {install_command('parquet')}", path=path) from None
     count = 0
     with (
         report_damage(path, "Parquet file", pyarrow.ArrowException, OSError, UnicodeDecodeError),

@@ -162,7 +162,7 @@ def test_tables_count_topics_hurt_and_helped_and_the_loss(measured, monkeypatch,
 def test_unknown_names_are_refused(reproduce):
     with pytest.raises(InputError, match="magic: no such condition; known: bm25, rm3"):
         reproduce("magic")
-    with pytest.raises(InputError, match="--on: moon: no such collection; known: demo, absent"):
+    with pytest.raises(InputError, match="on: moon: no such collection; known: demo, absent"):
         reproduce("--on", "moon")
 
 

@@ -5,7 +5,7 @@ import { number, signed } from "./format.js";
 
 const SHOWN = 12;
 
-const asTheyAre = { label: (text) => text, detail: (text) => text };
+const asTheyAre = { label: (part) => part.label, detail: (part) => part.detail };
 
 /** The list of an explanation's contributions, and their sum; `reading` gives the texts of labels and details. */
 export function contributionBars(explanation, reading = asTheyAre) {
@@ -35,7 +35,7 @@ function foldable(part, low, high, reading) {
 
 function line(part, low, high, tag, reading = asTheyAre) {
   return el(tag, { class: "bar-line" },
-    el("span", { class: "bar-label" }, reading.label(part.label), part.detail ? el("small", {}, reading.detail(part.detail, part.label)) : null),
+    el("span", { class: "bar-label" }, reading.label(part), part.detail ? el("small", {}, reading.detail(part)) : null),
     bar(part.value, low, high),
     el("span", { class: "bar-value" }, signed(part.value)));
 }

@@ -17,8 +17,8 @@ export function decisionPicture({ notes, score }, { title }) {
   const { effective, documents } = notes.feedback;
   return {
     title: "How far feedback goes for this query",
-    note: `Feedback comes from ${documents.length} documents that count as much as ${number(effective)} equal ones. The first stage gives `
-      + `“${title(notes.certainty.docid)}” a probability of ${number(notes.certainty.probability)} among its best.`
+    note: `Feedback comes from ${documents.length} documents that count as much as ${number(effective)} equal ones.`
+      + (notes.certainty ? ` The first stage gives “${title(notes.certainty.docid)}” a probability of ${number(notes.certainty.probability)} among its best.` : "")
       + (notes.decision.parts.bound ? " Feedback would have put this document too far below its place by match." : ""),
     node: contributionBars({ contributions, score }),
   };

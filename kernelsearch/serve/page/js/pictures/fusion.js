@@ -18,7 +18,7 @@ export function fusionPicture({ contributions, notes }, { label }) {
   const marks = rows.map((row, place) => {
     const y = TOP + place * ROW;
     return [
-      svg("text", { x: NAMES - 8, y: y + 14, "text-anchor": "end", class: "name" }, shortened(label(row.label), 34), svg("title", {}, `${row.label}: ${row.detail}`)),
+      svg("text", { x: NAMES - 8, y: y + 14, "text-anchor": "end", class: "name" }, shortened(label(row), 34), svg("title", {}, `${row.label}: ${row.detail}`)),
       svg("rect", { x: NAMES, y: y + 2, width: length(row.here), height: 10, rx: 2, class: row.value < 0 ? "bar-down" : "bar-up" }),
       svg("rect", { x: NAMES, y: y + 13, width: length(row.usual), height: 6, rx: 2, class: "bar-quiet" }),
       svg("text", { x: NAMES + Math.max(length(row.here), length(row.usual)) + 6, y: y + 14, class: "axis-name" }, `${percent(row.here)} · ${percent(row.usual)}`),

@@ -18,7 +18,7 @@ const PICTURES = {
 
 export const drawnHere = (method) => method in PICTURES;
 
-/** { title, note, node }, or null where the record has nothing to draw. `actions` are open(docid), search(text), title(docid), word(term) and label(label). */
+/** { title, note, node }, or null where the record has nothing to draw. `actions` are open(docid), search(text), title(docid), word(term) and label(part). */
 export function picture(explanation, actions) {
   return PICTURES[explanation.method]?.(explanation, actions) ?? null;
 }

@@ -25,7 +25,7 @@ export function klsaPicture({ notes, docid }, { open, title, word }) {
     ...steps.filter((item) => item.z === map.z).map((item) => ({ ...item, radius: 6, name: "query", class: "strong" })),
     ...shown.filter((item) => item.docid !== docid && item.rank <= 10).map((item) => ({ ...item, name: title(item.docid) })),
   ];
-  const axes = map.axes.map((terms, place) => `dimension ${place + 1}: ${terms.map(word).join(", ")}`);
+  const axes = map.axes.map((terms, place) => `dimension ${place + 1}: ${terms.map(({ term, opposite }) => `${opposite ? "−" : ""}${word(term)}`).join(", ")}`);
   return {
     title: "In the latent space",
     note: "Grey: a sample of the collection. Blue: the list. The line is the query's place, the weighted mean of its best documents, as more of them count.",

@@ -6,24 +6,25 @@ import { number, shortened } from "../format.js";
 const LEFT = 92;
 const ROW = 17;
 
-export function mslmPicture({ notes }, { word, label }) {
+/** The first contribution is the first stage's; the others are the levels' in their order. */
+export function mslmPicture({ notes, contributions }, { word, label }) {
   const text = notes.text?.map(word);
   if (!notes.text || !notes.levels?.some((level) => level.attention)) return null;
   return {
     title: "The pyramid over the text",
     note: "The text as it is indexed, darker where the level matched. Below, which positions filled which word.",
-    node: el("div", { class: "pyramid" }, notes.levels.map((level) => levelPicture(level, text, notes.levels.length, word, label))),
+    node: el("div", { class: "pyramid" }, notes.levels.map((level, place) => levelPicture(level, text, `${notes.levels.length > 1 ? "" : "Level: "}${label(contributions[place + 1])}`, word))),
   };
 }
 
-function levelPicture(level, text, count, asWord, label) {
+function levelPicture(level, text, name, asWord) {
   const most = Math.max(...level.attention, 1e-12);
   const words = text.map((word, place) => {
     const heat = Math.round((level.attention[place] / most) * 9);
     return [el("span", { class: `heat-${heat}`, title: `position ${place + 1}, attention ${number(level.attention[place])}` }, word), " "];
   });
   return el("section", {},
-    el("h5", {}, count > 1 ? label(level.level) : `Level: ${label(level.level)}`, el("small", {}, `similarity ${number(level.similarity)}`)),
+    el("h5", {}, name, el("small", {}, `similarity ${number(level.similarity)}`)),
     el("p", { class: "heat-text" }, words),
     heatMap(level, text, asWord));
 }

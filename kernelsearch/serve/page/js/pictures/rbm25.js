@@ -18,7 +18,7 @@ export function rbm25Picture({ contributions, notes }, { open, search, title }) 
     title: "Similar queries in the click log",
     note: `${plural(notes.pairs, "preference pair")} of these queries were learned from; BM25 has weight ${number(notes["weight of BM25"])}.`,
     node: el("div", {}, el("div", { class: "scroll" }, el("table", { class: "figures" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))),
-      clickedDocuments(contributions, open, title)),
+      clickedDocuments(contributions, new Set(notes.clicked), open, title)),
   };
 }
 
@@ -26,18 +26,18 @@ const meter = (share) => svg("svg", { class: "bar", "aria-hidden": "true" },
   svg("rect", { width: `${Math.max(share, 0) * 100}%`, height: "100%", class: "bar-up" }));
 
 /** Documents with the largest contributions, summed over all similar queries. */
-function clickedDocuments(contributions, open, title) {
+function clickedDocuments(contributions, clicked, open, title) {
   const pulls = new Map();
   for (const query of contributions) {
     for (const part of query.parts ?? []) {
-      const known = pulls.get(part.label) ?? { value: 0, clicked: false };
-      pulls.set(part.label, { value: known.value + part.value, clicked: known.clicked || part.detail.startsWith("clicked") });
+      const [{ document }] = part.label_pieces;
+      pulls.set(document, (pulls.get(document) ?? 0) + part.value);
     }
   }
-  const strongest = [...pulls].sort((a, b) => Math.abs(b[1].value) - Math.abs(a[1].value)).slice(0, SHOWN_DOCUMENTS);
+  const strongest = [...pulls].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, SHOWN_DOCUMENTS);
   if (!strongest.length) return null;
   return el("div", {}, el("h5", {}, "Their documents with the largest contributions"),
     el("ul", { class: "chips" }, strongest.map(([docid, pull]) => el("li", {},
       el("button", { type: "button", class: "chip", onclick: () => open(docid) }, title(docid),
-        el("small", {}, `${pull.clicked ? "clicked" : "not clicked"}, ${signed(pull.value, 2)}`))))));
+        el("small", {}, `${clicked.has(docid) ? "clicked" : "not clicked"}, ${signed(pull, 2)}`))))));
 }

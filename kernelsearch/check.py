@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.api.checking import check_index
+from kernelsearch.api.checking import check_index, parts_in_use
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.errors import IndexProblem
@@ -27,8 +27,8 @@ EXAMPLES = """examples:
   python -m kernelsearch.check indexes/mine
   python -m kernelsearch.check indexes/mine --repair
 
-One line per part: Lucene's own CheckIndex, checksums and content of every artefact, the click databases. The exit status is
-2 where something is damaged and wasn't repaired."""
+One line per part: Lucene's own CheckIndex, checksums and content of every artefact, the click databases; then which parts of
+auto are in use. The exit status is 2 where something is damaged and wasn't repaired."""
 
 
 def main(argv: list[str]) -> None:
@@ -49,6 +49,8 @@ def main(argv: list[str]) -> None:
         print(finding, flush=True)
         parts += 1
         damaged += finding.problem is not None and not finding.repaired
+    for line in parts_in_use(folders) if not damaged else ():
+        print(line, flush=True)
     if damaged:
         raise IndexProblem(f"{' + '.join(folders)}: {damaged} of {parts} parts are damaged")
 

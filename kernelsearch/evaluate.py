@@ -19,7 +19,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import check_output, write_file
 from kernelsearch.evaluation.comparison import Procedure
-from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.evaluation.measures import DEFAULT, need_subtopics, parse_measures
 from kernelsearch.evaluation.r_loss import split_r_loss
 from kernelsearch.evaluation.run_files import add_baseline
 from kernelsearch.evaluation.run_reports import report_on_runs
@@ -39,7 +39,7 @@ def evaluate(
     qrels: Judgements,
     methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
     *,
-    measures: Sequence[str] = ("AP", "nDCG@10"),
+    measures: Sequence[str] = DEFAULT,
     hits: int = 1000,
     threads: int = 1,
     **options: Any,
@@ -60,7 +60,7 @@ def evaluate(
     The command of this name measures run files. Raises InputError where no topic is judged.
     """
     opened = index if isinstance(index, Index) else Index(index)
-    judged = qrels_from(qrels)
+    judged = qrels_from(qrels, by_subtopic=need_subtopics(parse_measures(measures)))
     return opened.evaluate(topics_from(topics), judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
 
@@ -85,6 +85,8 @@ def main(argv: list[str]) -> None:
         parser.error("no run file is given")
     for flag, output in (("--output", settings.output), ("--html", report.html)):
         check_output(flag, output, (*paths, settings.qrels, report.topics))
+    if procedure.all_judged and not settings.complete:
+        parser.error("--all-judged: counts the topics that --no-complete leaves out; use one of them")
     if against.all_pairs:
         check_all_pairs(parser, len(paths), settings.format, procedure)
     measures, r_losses = split_r_loss(settings.measures)
@@ -92,10 +94,11 @@ def main(argv: list[str]) -> None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
     source = settings.qrels or ""
     texts = load_topics(report.topics) if report.topics else {}
+    parsed = parse_measures(measures or (["AP"] if r_losses else []))
     results = report_on_runs(
         paths,
-        load_qrels(source),
-        parse_measures(measures or (["AP"] if r_losses else [])),
+        load_qrels(source, by_subtopic=need_subtopics(parsed)),
+        parsed,
         source=source,
         baseline=baseline,
         losses=r_losses,

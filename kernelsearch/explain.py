@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
         if explained.explanation:
             reading = read_explanation(pipeline.index, explained.explanation, explained.query.text)
             console.show_lines(["", *reading.rewrite(explained.explanation, settings.full).lines()])
-    for line in fallback_messages(count_fallbacks([explained.after])):
+    for line in [*pipeline.parts_in_use, *fallback_messages(count_fallbacks([explained.after]))]:
         console.notice(line)
 
 

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
     settings = read_flags(SearchSettings, arguments)
     check_search(parser, settings)
     pipeline, first = open_pipeline(arguments, settings, console.progress)
-    for line in config.differences(recipe, pipeline) if recipe else ():
+    for line in [*(config.differences(recipe, pipeline) if recipe else ()), *pipeline.parts_in_use]:
         console.notice(line)
     if settings.query is not None:
         # A config file contains the default, too: nobody chose a table of a thousand lines by it.
@@ -63,6 +63,7 @@ def _print_results(pipeline: Pipeline, settings: SearchSettings, top: int) -> Co
         record = {
             "query": settings.query,
             "methods": [reranker.name for reranker in pipeline.rerankers],
+            "notes": pipeline.parts_in_use,
             "hits": [
                 {"rank": rank, "docid": hit.docid, "score": hit.score, "moved": moved, "text": hit.contents}
                 for rank, (hit, moved) in enumerate(moves, 1)

@@ -10,6 +10,7 @@ import numpy as np
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.forward import format as forward_format
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
@@ -27,7 +28,8 @@ def kind_of(folder: Path) -> ArtefactKind | None:
     kinds = known_kinds()
     try:
         return kinds[parse_json((folder / "meta.json").read_bytes(), "meta.json")["kind"]]
-    except (OSError, InputError, KeyError, TypeError):
+    except (OSError, InputError, KeyError, TypeError) as problem:
+        raise_shortage(problem)
         names = (folder.name, folder.parent.name)
         return next((kind for kind in kinds.values() if any(fnmatch(name, kind.place) for name in names)), None)
 

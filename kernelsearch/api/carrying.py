@@ -16,6 +16,7 @@ from kernelsearch.core.errors import BusyError, InputError
 from kernelsearch.core.files import copy_tree
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import lock_folder
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.lucene.shards import ADDED_FOLDER
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ def _is_trained(folder: Path) -> bool:
     try:
         meta = parse_json((folder / "meta.json").read_bytes(), "meta.json")
         return known_kinds()[meta["kind"]].learned(meta)
-    except (OSError, InputError, KeyError, TypeError):
+    except (OSError, InputError, KeyError, TypeError) as problem:
+        raise_shortage(problem)
         return True  # damaged, or of a method that isn't installed: rather kept than lost
 
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from kernelsearch.api.artefact_kinds import FORWARD, kind_of
 from kernelsearch.api.build import export_fields
+from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.core import artefacts, checksums
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.lucene.index import CONTENTS
 from kernelsearch.lucene.shards import COLLECTIONS, Shards, Source, find_problem, find_shards, index_record
+from kernelsearch.rerankers import registry
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +62,15 @@ def check_index(source: Source, *, repair: bool = False, progress: Progress = si
         yield _repair(finding, folder, shards, progress) if repair and whole and finding.problem else finding
     for database in sorted(shards.artefacts.glob("*.db")):
         yield _check_database(database)
+
+
+def parts_in_use(source: Source) -> list[str]:
+    """Which parts of methods such as `auto` are in use on an index, one line per method; none before its first search."""
+    index = IndexFiles(source)
+    if not (index.artefacts / FORWARD.place / CONTENTS).is_dir():  # it would be written now
+        return []
+    line = registry.method("auto").make(index).parts_in_use
+    return [] if line is None else [line]
 
 
 def _check_lucene(path: Path) -> Finding:

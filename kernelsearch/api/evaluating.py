@@ -79,7 +79,7 @@ def evaluate_methods(
     """
     methods = [methods] if isinstance(methods, str) else methods
     runs = methods if isinstance(methods, Mapping) else {name or "first stage": name for name in methods}
-    judged = {qid: dict(qrels[qid]) for qid in topics if qid in qrels}
+    judged = {qid: qrels[qid] for qid in topics if qid in qrels}
     if not judged:
         raise InputError("topics: none of them is judged")
     if not runs:

@@ -103,7 +103,7 @@ def explain_query(
     if plot is not None:
         reranker, *others = pipeline.rerankers
         if others:
-            raise InputError("--plot: draws one method; name one with --rerank")
+            raise InputError("draws one method; name one with ", Flag("rerank"), option=Flag("plot"))
         try:
             reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
         except CannotAct as reason:

@@ -14,6 +14,7 @@ from kernelsearch.core.errors import ArtefactError, DiskFull, InputError, Kernel
 from kernelsearch.core.files import copy_tree
 from kernelsearch.core.progress import Progress
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.lucene.shards import COLLECTIONS
 from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
 
@@ -88,7 +89,8 @@ def _fingerprint(folder: Path) -> str | None:
     """The fingerprint of the index that the artefact `folder` was made for; None where its description is damaged."""
     try:
         return str(parse_json((folder / "meta.json").read_bytes(), "meta.json")["fingerprint"])
-    except (OSError, InputError, KeyError, TypeError):
+    except (OSError, InputError, KeyError, TypeError) as problem:
+        raise_shortage(problem)
         return None
 
 

@@ -19,6 +19,7 @@ from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core.errors import InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.evaluation.measures import DEFAULT, need_subtopics, parse_measures
 from kernelsearch.lucene.shards import find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import TrainingData
@@ -120,7 +121,7 @@ class Index(IndexFiles):
         qrels: Judgements,
         methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
         *,
-        measures: Sequence[str] = ("AP", "nDCG@10"),
+        measures: Sequence[str] = DEFAULT,
         hits: int = 1000,
         threads: int = 1,
         **options: Any,
@@ -139,7 +140,7 @@ class Index(IndexFiles):
         """
         from kernelsearch.api.evaluating import evaluate_methods
 
-        texts, judged = as_topics(topics), as_qrels(qrels)
+        texts, judged = as_topics(topics), as_qrels(qrels, by_subtopic=need_subtopics(parse_measures(measures)))
         return evaluate_methods(self, texts, judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
     @checked

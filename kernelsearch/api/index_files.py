@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from kernelsearch.api import keywords
 from kernelsearch.api.arguments import checked
 from kernelsearch.api.export import export
-from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError, quote
 from kernelsearch.core.progress import Progress, silent
@@ -31,6 +32,7 @@ from kernelsearch.vectors.settings import VectorSettings
 if TYPE_CHECKING:
     from kernelsearch.vectors.opened import Vectors
 
+T = TypeVar("T")
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
 MAX_PIPELINES = 16
 
@@ -76,9 +78,11 @@ class IndexFiles:
         self._forward: dict[str, ForwardIndex] = {}
         self._expander: FeedbackExpander | None = None
         self._vectors: dict[str, Vectors] = {}
-        self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
+        self._pipelines: OrderedDict[tuple[FirstStage, str], Pipeline] = OrderedDict()
+        self._opened: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self._lock = threading.RLock()
         self._building = threading.RLock()  # held while a pipeline loads what it needs
+        self._opening = threading.RLock()  # held while an artefact is opened
         self._superseded = False  # whether this object's documents were changed
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -123,7 +127,7 @@ class IndexFiles:
         before = self.replaced()  # then `artefacts` refuses, and what needs no files goes on with the old state
         try:
             yield
-        except (ArtefactError, IndexProblem):
+        except (ArtefactError, IndexProblem, OSError):
             self.refuse_replaced()
             raise
         # Where the folder is missing, nothing could be read of another state.
@@ -239,10 +243,19 @@ class IndexFiles:
 
     def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
+        methods, first = keywords.split(rerank, options)
+        return self.open_pipeline(FirstStage.from_settings(first), methods)
+
+    def open_pipeline(self, first: FirstStage, methods: Methods = ()) -> Pipeline:
+        """As `pipeline`, from a first stage and checked options of methods. The last pipelines with methods are kept ready.
+
+        All users of an index get their pipelines here: what is fitted, logged or changed drops them for all.
+        """
         if self._superseded:
             raise IndexReplaced("its documents were changed; search the index that add() or delete() returned", path=self.name)
-        methods, first = keywords.split(rerank, options)
-        key = repr((methods, first))
+        if not methods:
+            return Pipeline(self, first)
+        key = first, repr(methods)
         if (ready := self._ready(key)) is not None:
             return ready
         # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
@@ -250,14 +263,14 @@ class IndexFiles:
             if (ready := self._ready(key)) is not None:
                 return ready
             with self.one_state():
-                made = Pipeline(self, FirstStage.from_settings(first), methods)
+                made = Pipeline(self, first, methods)
             with self._lock:
                 self._pipelines[key] = made
                 if len(self._pipelines) > MAX_PIPELINES:
                     self._pipelines.popitem(last=False)
             return made
 
-    def _ready(self, key: str) -> Pipeline | None:
+    def _ready(self, key: tuple[FirstStage, str]) -> Pipeline | None:
         with self._lock:
             if key in self._pipelines:
                 self._pipelines.move_to_end(key)
@@ -267,6 +280,22 @@ class IndexFiles:
         """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
         with self._building, self._lock:
             self._pipelines.clear()
+
+    def opened(self, open_file: Callable[..., T], path: Path, *arguments: Any) -> T:
+        """`open_file(path, *arguments)`, which is opened once for all that use it at the same time, and again once it changed.
+
+        `path` is a file, or the folder of an artefact; `open_file` is a class or function that can be a key. Nothing is kept
+        that no pipeline uses, so that its maps and descriptors are freed with the last one.
+        """
+        file = path / "meta.json" if path.is_dir() else path
+        status = file.stat() if file.exists() else None  # where it is missing, `open_file` says so
+        state = None if status is None else (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        key = open_file, path.absolute(), arguments, state
+        with self._opening:
+            opened: T | None = self._opened.get(key)
+            if opened is None:
+                opened = self._opened[key] = open_file(path, *arguments)
+            return opened
 
 
 def _stale(path: Path, fingerprint: str) -> bool:

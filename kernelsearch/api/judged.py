@@ -12,7 +12,7 @@ from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import whole_number
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.formats.structured import refuse_repeated
-from kernelsearch.trec.qrels import MAX_GRADE
+from kernelsearch.trec.qrels import MAX_GRADE, SubtopicGrades, add_grade
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,6 +24,7 @@ Judgements: TypeAlias = "Mapping[str, Mapping[str, int]] | str | Path | DataFram
 
 #: The names of the columns in frames: PyTerrier's, then those of ir_datasets and our own.
 QIDS, TEXTS = ("qid", "query_id"), ("query", "text", "title")
+SUBTOPICS = ("iteration", "subtopic_id")
 DOCIDS, GRADES = ("docno", "doc_id", "docid"), ("label", "relevance", "grade")
 
 
@@ -47,26 +48,34 @@ def as_topics(topics: Topics) -> dict[str, str]:
     return texts
 
 
-def as_qrels(qrels: Judgements) -> dict[str, dict[str, int]]:
+def as_qrels(qrels: Judgements, *, by_subtopic: bool = False) -> dict[str, dict[str, int]]:
     """{qid: {docid: grade}} of `qrels`: such a mapping, a file, or a data frame with columns such as qid, docno and label.
 
+    With `by_subtopic` the subtopics of a file's second column, or of a frame's column `iteration`, are read, see `read_qrels`.
     Raises InputError for a grade that is no whole number and for two grades of one document, as a file with them is refused.
     """
     if isinstance(qrels, str | Path):
-        return read_qrels(qrels)
+        return read_qrels(qrels, by_subtopic=by_subtopic)
+    subtopics: list[str] = []
     if is_frame(qrels):
         qids, docids = (_texts(qrels, names, "qrels") for names in (QIDS, DOCIDS))
         rows = list(zip(qids, docids, _column(qrels, GRADES, "qrels"), strict=True))
+        columns: Any = qrels.columns  # type: ignore[union-attr]
+        if by_subtopic and any(name in columns for name in SUBTOPICS):
+            subtopics = _texts(qrels, SUBTOPICS, "qrels")
+    elif isinstance(qrels, Mapping) and any(isinstance(grades, SubtopicGrades) for grades in qrels.values()):
+        return dict(qrels)  # read from a file
     elif isinstance(qrels, Mapping) and all(isinstance(grades, Mapping) for grades in qrels.values()):
         rows = [(str(qid), str(docid), grade) for qid, grades in qrels.items() for docid, grade in grades.items()]
     else:
         raise InputError("qrels: {qid: {docid: grade}} was expected")
     judged: dict[str, dict[str, int]] = {} if is_frame(qrels) else {str(qid): {} for qid in qrels}
-    for qid, docid, value in rows:
-        place = f"qrels: topic {short(qid)}, document {short(docid)}"
-        grade = _grade(value, place)
-        if judged.setdefault(qid, {}).setdefault(docid, grade) != grade:
-            raise InputError(f"{place} is judged twice, with different grades")
+    for number, (qid, docid, value) in enumerate(rows):
+        grade = _grade(value, f"qrels: topic {short(qid)}, document {short(docid)}")
+        try:
+            add_grade(judged, qid, docid, grade, subtopics[number] if subtopics else None)
+        except InputError as problem:
+            raise InputError(f"qrels: {problem}") from None
     return judged
 
 

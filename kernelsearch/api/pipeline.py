@@ -44,6 +44,11 @@ class Pipeline:
         return Pipeline, (self.index, self.first, self.methods)
 
     @property
+    def parts_in_use(self) -> list[str]:
+        """One line per method with parts that an index may lack: which of them are in use, and why others are not."""
+        return [line for reranker in self.rerankers if (line := reranker.parts_in_use) is not None]
+
+    @property
     def methods(self) -> list[tuple[str, dict[str, Any]]]:
         """The name of each reranker with all its options."""
         return [(reranker.name, reranker.settings.to_dict()) for reranker in self.rerankers]
@@ -115,7 +120,7 @@ class PipelineSettings:
 
     def open(self, index: IndexFiles) -> Pipeline:
         """The pipeline over the opened `index`."""
-        return Pipeline(index, self.first_stage, self.methods)
+        return index.open_pipeline(self.first_stage, self.methods)
 
 
 def method_options() -> dict[str, tuple[str, tuple[Option, ...]]]:

@@ -61,11 +61,11 @@ class Hit:
         return f"Hit({self.docid!r}, {self.score:.4f})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Hit, (self.docid, self.score, self.lucene_docid, self._index)
+        return type(self), (self.docid, self.score, self.lucene_docid, self._index)
 
     def rescored(self, score: float) -> Hit:
         """A copy of the hit with another score."""
-        return Hit(self.docid, score, self.lucene_docid, self._index)
+        return type(self)(self.docid, score, self.lucene_docid, self._index)
 
     @property
     def contents(self) -> str | None:
@@ -109,6 +109,14 @@ class Hits(UserList[H]):
         self.data = self._later()
         return self.data
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # isinstance(hits, list) is true, which scripts ask; a list itself can't make its items later.
+        return list
+
+    def __copy__(self) -> list[H]:  # type: ignore[override]
+        return self.data.copy()
+
     def __len__(self) -> int:
         return len(self.data) if "data" in self.__dict__ else self._size
 
@@ -116,10 +124,10 @@ class Hits(UserList[H]):
         return type(self), (self.data,)
 
 
-def make_hits(index: IndexFiles, ranked: Candidates) -> list[Hit]:
-    """The hits of a ranked list of `index`."""
+def make_hits(index: IndexFiles, ranked: Candidates, kind: type[Hit] = Hit) -> list[Hit]:
+    """The hits, of the class `kind`, of a ranked list of `index`."""
     docids = index.forward.docids.take(ranked.docs)
-    return list(map(Hit, docids, ranked.scores.tolist(), ranked.docs.tolist(), repeat(index)))
+    return list(map(kind, docids, ranked.scores.tolist(), ranked.docs.tolist(), repeat(index)))
 
 
 def earlier_ranks(before: Candidates, after: Candidates) -> list[int | None]:

@@ -33,6 +33,7 @@ from kernelsearch.core.errors import Flag, InputError, OptionError, quote
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
 from kernelsearch.core.reading import parse_json, read_toml
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.jvm import find_jar
 from kernelsearch.lucene.models import FirstStageSettings
@@ -195,7 +196,8 @@ def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
     folders = [Path(value) for value in settings.values() if isinstance(value, str) and (Path(value) / "meta.json").is_file()]
     try:
         return dict(parse_json(((folders or [usual])[0] / "meta.json").read_bytes(), "meta.json")["parameters"])
-    except (OSError, InputError, ValueError, KeyError, TypeError):
+    except (OSError, InputError, ValueError, KeyError, TypeError) as problem:
+        raise_shortage(problem)
         return None
 
 

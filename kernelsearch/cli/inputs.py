@@ -56,13 +56,13 @@ def load_topics(source: str, kind: str | None = None, field: str = "title") -> d
     return read_topics(source, kind, field)
 
 
-def load_qrels(source: str) -> dict[str, dict[str, int]]:
-    """Relevance judgements of `source`, {qid: {docid: grade}}."""
+def load_qrels(source: str, *, by_subtopic: bool = False) -> dict[str, dict[str, int]]:
+    """Relevance judgements of `source`, {qid: {docid: grade}}; `by_subtopic` is that of `read_qrels`."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
-        return irds.qrels(source)
-    return read_qrels(source)
+        return irds.qrels(source, by_subtopic=by_subtopic)
+    return read_qrels(source, by_subtopic=by_subtopic)
 
 
 def topics_from(topics: Topics) -> Mapping[str, str]:
@@ -70,9 +70,11 @@ def topics_from(topics: Topics) -> Mapping[str, str]:
     return load_topics(str(topics)) if isinstance(topics, str | Path) else as_topics(topics)
 
 
-def qrels_from(qrels: Judgements) -> Mapping[str, Mapping[str, int]]:
+def qrels_from(qrels: Judgements, *, by_subtopic: bool = False) -> Mapping[str, Mapping[str, int]]:
     """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`."""
-    return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else as_qrels(qrels)
+    if isinstance(qrels, str | Path):
+        return load_qrels(str(qrels), by_subtopic=by_subtopic)
+    return as_qrels(qrels, by_subtopic=by_subtopic)
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:

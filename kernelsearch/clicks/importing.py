@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import logging
 import os
 import sqlite3
@@ -27,7 +28,7 @@ from kernelsearch.clicks.store import (
     report_errors,
 )
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.core.errors import ClickLogError, Flag, InputError, OptionError
+from kernelsearch.core.errors import BusyError, ClickLogError, Flag, InputError, OptionError
 from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
@@ -128,8 +129,11 @@ def import_records(
     name: str = "records",
     progress: Progress = silent,
     timeout: float = WRITER_TIMEOUT,
+    allow_empty: bool = False,
 ) -> Imported:
     """As `import_log`, from any iterable of records; `name` is what messages call their source.
+
+    Raises InputError where there is no record, unless `allow_empty`.
 
     `path`, `append`, `eta` and `progress` are those of `import_log`. `skipped` has the lines that were left out before, and is
     returned with the counts. Raises BusyError where another process has the database locked for more than `timeout` seconds.
@@ -144,7 +148,7 @@ def import_records(
                 raise OptionError(
                     f"{path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it", option=Flag("eta")
                 )
-            return _fill(connection, records, skipped, stored, name, progress)
+            return _fill(connection, records, skipped, stored, name, progress, allow_empty)
     try:
         with new_database(path) as temporary:
             with closing(_connect(temporary)) as connection:
@@ -156,7 +160,7 @@ def import_records(
                 connection.executemany(
                     "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
                 )
-                imported = _fill(connection, records, skipped, strength, name, progress)
+                imported = _fill(connection, records, skipped, strength, name, progress, allow_empty)
                 connection.commit()
             with open(temporary, "rb+") as stream:
                 os.fsync(stream.fileno())
@@ -169,6 +173,19 @@ def import_records(
     except sqlite3.OperationalError as problem:
         raise database_error(path, problem, "written") from None
     return dataclasses.replace(imported, replaced=replaced)
+
+
+def prepare(path: Path) -> None:
+    """Makes an empty click log where there is none yet; ClickLogError or InputError where records can't be added to it."""
+    if not (path.is_file() and path.stat().st_size):
+        import_records((), path, append=True, allow_empty=True)
+        return
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise ClickLogError(f"{path}: cannot be written ({os.strerror(errno.EACCES)})")
+    # Nothing is changed, so that what was derived from the log stays valid. A log that is locked is being written.
+    with suppress(BusyError), report_errors(path, "written"), closing(_connect(path, timeout=0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
 
 
 def aggregate(path: str | Path, eta: float) -> None:
@@ -249,6 +266,7 @@ def _fill(
     eta: float,
     name: str,
     progress: Progress,
+    allow_empty: bool,
 ) -> Imported:
     queries, documents = Numbers(connection, "queries", "text"), Numbers(connection, "documents", "docid")
     sums = ShownSums(connection, eta)
@@ -263,7 +281,7 @@ def _fill(
                 _add_rows(connection, rows, queries, documents, sums)
             impressions, tallies = impressions + len(lists), tallies + len(rows)
             bar.update(len(batch))
-    if not impressions + tallies:
+    if not impressions + tallies and not allow_empty:
         why = f": {skipped.lines()[0]}" if skipped.total else ""
         raise InputError(f"no usable record{why}", path=name)
     sums.write()

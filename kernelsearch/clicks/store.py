@@ -25,6 +25,7 @@ from xxhash import xxh3_128
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, InputError, KernelSearchError
 from kernelsearch.core.replacing import final_path, temporary_folder
+from kernelsearch.core.streams import raise_shortage_of
 
 FORMAT = 1
 
@@ -74,6 +75,7 @@ def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "re
         return DiskFull(f"cannot be {action} ({problem})", path=name)
     if not isinstance(problem, sqlite3.OperationalError) or "no such table" in str(problem):
         return ClickLogError(f"not a click database ({problem})", path=name)
+    raise_shortage_of(path)
     return ClickLogError(f"cannot be {action} ({problem})", path=name)
 
 
@@ -84,7 +86,9 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         mode = "mode=rw" if path.with_name(f"{path.name}-journal").exists() else "mode=ro"
     else:  # files that SQLite needs beside a write-ahead log cannot be made; without them, nobody is changing the database
         mode = "immutable=1" if _has_write_ahead_log(path) and not Path(f"{path}-shm").exists() else "mode=ro"
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT, check_same_thread=False
+    )
     connection.execute("PRAGMA query_only = ON")
     return connection
 
@@ -128,6 +132,16 @@ class Totals:
     eta: float
 
 
+@dataclass(frozen=True)
+class _Reader:
+    """A thread's connection, closed with its log. It refers to itself, so that it would stay open until a collection."""
+
+    connection: sqlite3.Connection
+
+    def __del__(self) -> None:
+        self.connection.close()  # maybe in another thread
+
+
 class ClickLog:
     """A stored click log, the file `path`, opened for reading. Safe to use from several threads."""
 
@@ -148,15 +162,15 @@ class ClickLog:
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with report_errors(self.path):
-            if not hasattr(self._local, "connection"):
+            if not hasattr(self._local, "reader"):
                 connection = connect_to_read(self.path)
                 connection.execute("PRAGMA cache_size = -65536")
                 # Checked after connecting: a connection keeps the file that it has opened.
                 if file_identity(self.path) != self.identity:
                     connection.close()
                     raise ClickLogError("the click database has been replaced since it was opened", path=self.path)
-                self._local.connection = connection
-            rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
+                self._local.reader = _Reader(connection)
+            rows: list[tuple[Any, ...]] = self._local.reader.connection.execute(statement, values).fetchall()
         return rows
 
     def changed(self) -> bool:

@@ -21,11 +21,12 @@ from kernelsearch.core import checksums
 from kernelsearch.core.errors import ArtefactError, InputError, short
 from kernelsearch.core.files import not_writable, write_folder
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import raise_shortage
 
 #: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
 #: What numpy raises for a damaged `.npy` file; its header is parsed as Python.
-_UNREADABLE = (ValueError, TypeError, OSError, EOFError, MemoryError, SyntaxError, TokenError)
+_UNREADABLE = (ValueError, TypeError, EOFError, MemoryError, SyntaxError, TokenError, FileNotFoundError)
 _loading = threading.Lock()
 #: The keys of `meta.json`.
 KEYS = ("kind", "version", "fingerprint", "parameters", "extra", "files", "checksums")
@@ -88,7 +89,8 @@ def refuse_foreign(path: str | Path) -> None:
         try:
             record = parse_json((path / name).read_bytes(), name)
             own |= {"meta.json", checksums.NOTE, *record["files"]}
-        except (OSError, InputError, KeyError, TypeError):
+        except (OSError, InputError, KeyError, TypeError) as problem:
+            raise_shortage(problem)
             continue
     unfinished_note = f".{checksums.NOTE}."
     if foreign := sorted(name for name in names - own if not name.startswith(unfinished_note)):
@@ -141,19 +143,15 @@ def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays:
 def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
     """Returns the arrays of the artefact `path` by name, memory-mapped with `mmap`, without comparing checksums.
 
-    `meta` is its description. Raises ArtefactError for a file that is no array.
+    `meta` is its description. Raises ArtefactError for a file that is no array, and OSError where the system can't open it.
     """
     arrays: dict[str, NDArray[Any]] = {}
     for name in meta["files"]:
         if name.endswith(".npy"):
             try:
                 arrays[name[:-4]] = _load_array(path / name, "r" if mmap else None)
-            except _UNREADABLE:
-                # numpy can't map an empty array; it is read instead.
-                try:
-                    arrays[name[:-4]] = _load_array(path / name, None)
-                except _UNREADABLE as problem:
-                    raise ArtefactError(f"damaged ({problem})", path=path / name) from None
+            except _UNREADABLE as problem:
+                raise ArtefactError(f"damaged ({problem})", path=path / name) from None
             if (dtype := arrays[name[:-4]].dtype).kind not in "biufSU":
                 raise ArtefactError(f"damaged (an array of type {dtype}, which no artefact has)", path=path / name)
     return arrays
@@ -184,6 +182,7 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
     except FileNotFoundError:
         raise ArtefactError(f"no {kind} here (meta.json is missing)", path=path) from None
     except OSError as problem:
+        raise_shortage(problem)
         raise ArtefactError(f"cannot be read ({problem.strerror or problem})", path=path) from None
     except (InputError, ValueError, KeyError, TypeError):
         raise ArtefactError(f"damaged, not a {kind}'s description", path=path / "meta.json") from None

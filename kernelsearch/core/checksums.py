@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.core.replacing import temporary_folder
+from kernelsearch.core.streams import raise_shortage
 
 #: The file beside verified files that records their state.
 NOTE = "verified.json"
@@ -106,6 +107,7 @@ def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, l
                 continue
             actual = file_checksum(file)
         except OSError as problem:
+            raise_shortage(problem)
             raise ArtefactError(f"cannot be read ({problem.strerror or problem})", path=file) from None
         if actual != checksum:
             raise ArtefactError(f"damaged (its checksum is not the one that was written); {advice}", path=file)

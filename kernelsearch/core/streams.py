@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 MAX_EXPANSION = 250
 #: Expansion is not checked below this size, in bytes: short repetitive files are harmless.
 EXPANSION_FREE = 64 << 20
+#: What opening a file fails with where the system lacks descriptors or memory.
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 #: Seconds between two attempts to reach the process at the other end of a named pipe.
 INTERVAL = 0.05
 
@@ -40,6 +42,20 @@ class InputLimits:
 
 #: The limits of this process.
 limits = InputLimits()
+
+
+def raise_shortage(problem: BaseException) -> None:
+    """Raises `problem` again where the system lacks descriptors or memory, which says nothing about the file to be opened."""
+    if isinstance(problem, OSError) and problem.errno in SHORTAGES:
+        raise problem
+
+
+def raise_shortage_of(path: Path) -> None:
+    """As `raise_shortage`, after a library could not open the file `path` and says why in its text only."""
+    try:
+        path.open("rb").close()
+    except OSError as problem:
+        raise_shortage(problem)
 
 
 def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
@@ -19,6 +19,10 @@ from kernelsearch.evaluation.significance import CORRECTIONS, TESTS, bootstrap_i
 class Procedure(Settings):
     """How runs are compared with a baseline."""
 
+    all_judged: bool = option(
+        False,
+        "compare over all judged topics (trec_eval -c), zero where a run lacks one, instead of those that both runs have",
+    )
     test: str = option("t", "paired significance test over topics", choices=TESTS)
     correction: str = option(
         "holm", "correction for multiple tests, over all runs compared by the same measure", choices=CORRECTIONS
@@ -34,7 +38,7 @@ class Procedure(Settings):
 
 @dataclass(frozen=True)
 class Difference:
-    """One run against the baseline by one measure, over the topics that both have."""
+    """One run against the baseline by one measure, over the topics that both have, or all with `Procedure.all_judged`."""
 
     run: str
     measure: str
@@ -58,7 +62,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All differences; `topics[run]` are the topics that the run and the baseline share."""
+    """All differences; `topics[run]` are the topics on which the run and the baseline are compared."""
 
     baseline: str
     procedure: Procedure
@@ -99,8 +103,7 @@ def compare(
     how = procedure or Procedure()
     base = evaluations[baseline]
     runs = [label for label in evaluations if label != baseline]
-    counted = set(base.topics)
-    topics = {label: [qid for qid in evaluations[label].topics if qid in counted] for label in runs}
+    topics = {label: compared_topics([base, evaluations[label]], how) for label in runs}
     differences: list[Difference] = []
     for measure in measures:
         arrays = {
@@ -111,7 +114,7 @@ def compare(
         if how.test != "none":
             raw = [p_value(how.test, gains[label], rounds=how.rounds, seed=how.seed) for label in runs]
         adjusted = corrected(raw, how.correction)
-        shared = _georisks(evaluations, measure, how.aversion)
+        shared = _georisks(evaluations, measure, how)
         for place, label in enumerate(runs):
             before, after = arrays[label]
             wins, losses = risk.helped(before, after), risk.hurt(before, after)
@@ -144,7 +147,7 @@ def compare(
 
 @dataclass(frozen=True)
 class PairTest:
-    """Two runs by one measure, over the topics that both have; `difference` is the second's mean minus the first's."""
+    """Two runs by one measure, over the topics of `Difference`; `difference` is the second's mean minus the first's."""
 
     first: str
     second: str
@@ -169,8 +172,7 @@ def compare_all(
     for measure in measures:
         changes = []
         for first, second in pairs:
-            shared = set(evaluations[first].topics)
-            topics = [qid for qid in evaluations[second].topics if qid in shared]
+            topics = compared_topics([evaluations[first], evaluations[second]], how)
             changes.append(risk.changes(evaluations[first].array(measure, topics), evaluations[second].array(measure, topics)))
         raw = [p_value(how.test, change, rounds=how.rounds, seed=how.seed) for change in changes]
         for (first, second), change, p, adjusted in zip(pairs, changes, raw, corrected(raw, how.correction), strict=True):
@@ -179,11 +181,17 @@ def compare_all(
     return tests
 
 
-def _georisks(evaluations: Mapping[str, Evaluation], measure: str, aversion: float) -> dict[str, float]:
-    """GeoRisk of every run, the baseline among them, over the topics that all runs have."""
-    common = set.intersection(*(set(evaluation.topics) for evaluation in evaluations.values()))
-    topics = [qid for qid in next(iter(evaluations.values())).topics if qid in common]
+def compared_topics(evaluations: Collection[Evaluation], procedure: Procedure) -> list[str]:
+    """The topics on which runs are compared: those that all of `evaluations` have; with `all_judged`, those that count."""
+    lists = [evaluation.topics if procedure.all_judged else evaluation.answered for evaluation in evaluations]
+    common = set.intersection(*map(set, lists))
+    return [qid for qid in lists[-1] if qid in common]
+
+
+def _georisks(evaluations: Mapping[str, Evaluation], measure: str, procedure: Procedure) -> dict[str, float]:
+    """GeoRisk of every run, the baseline among them, over the topics on which all runs are compared."""
+    topics = compared_topics(evaluations.values(), procedure)
     table = np.array([evaluation.array(measure, topics) for evaluation in evaluations.values()])
     if not table.size or (table < 0).any():
         return {}
-    return dict(zip(evaluations, risk.georisk(table, aversion).tolist(), strict=True))
+    return dict(zip(evaluations, risk.georisk(table, procedure.aversion).tolist(), strict=True))

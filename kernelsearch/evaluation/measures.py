@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -17,9 +20,11 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
 from kernelsearch.evaluation import trec_measures
-from kernelsearch.trec.qrels import MAX_GRADE
+from kernelsearch.trec.qrels import MAX_GRADE, SubtopicGrades
 
-#: Measures of `evaluate`, unless others are asked for.
+logger = logging.getLogger(__name__)
+
+#: Measures of the command `evaluate`, of Python and of the service, unless others are asked for.
 DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
 #: {qid: {docid: grade}}
 Qrels = Mapping[str, Mapping[str, int]]
@@ -32,22 +37,26 @@ MEASURES = Flag("measures")
 def parse_measures(names: Iterable[str], option: Flag = MEASURES) -> list[Measure]:
     """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
 
-    `option` is the one that messages name. Raises OptionError for a name that neither knows, and for a measure that can't be
-    computed here.
+    Names may be in one text, separated by commas. `option` is the one that messages name. Raises OptionError for a name that
+    neither knows, and for a measure that can't be computed here.
     """
     import ir_measures
 
     pipeline: Any = ir_measures.DefaultPipeline
     measures: list[Measure] = []
-    for name in names:
+    for name in names.split(",") if isinstance(names, str) else names:
         try:
-            parsed = [ir_measures.parse_measure(name)]
+            # P alone is trec_eval's name of a list of cutoffs; in ir_measures it lacks one.
+            parsed = ir_measures.parse_trec_measure("P") if name == "P" else [ir_measures.parse_measure(name)]
         except (NameError, ValueError, SyntaxError, KeyError, TypeError, AssertionError, RecursionError, MemoryError):
             # A name is parsed as an expression of Python, whose parser raises MemoryError for one that is nested too deep.
             try:
-                parsed = ir_measures.parse_trec_measure(name)
+                with redirect_stdout(StringIO()) as printed:
+                    parsed = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError, AssertionError):
                 raise OptionError(f"{quote(name)} is not a measure that ir_measures knows", option=option) from None
+            if printed.getvalue():  # trec_eval's names of groups, such as official
+                logger.warning("%s: %s", short(name), printed.getvalue().strip())
         for measure in parsed:
             _check_parameters(measure, name, option)
             if not pipeline.supports(measure):
@@ -58,6 +67,18 @@ def parse_measures(names: Iterable[str], option: Flag = MEASURES) -> list[Measur
     if not measures:
         raise OptionError("no measure is given", option=option)
     return measures
+
+
+def need_subtopics(measures: Iterable[Measure]) -> bool:
+    """Whether one of `measures` needs judgements by subtopic, as alpha_nDCG does."""
+    return any(map(_by_subtopic, measures))
+
+
+def _by_subtopic(measure: Measure) -> bool:
+    import ir_measures
+
+    known: Any = ir_measures.pyndeval
+    return any(measure.NAME == supported.NAME for supported in known.SUPPORTED_MEASURES)
 
 
 def _check_parameters(measure: Measure, name: str, option: Flag) -> None:
@@ -82,6 +103,12 @@ class Evaluation:
     missing: list[str]  #: judged topics that the run doesn't have
     unjudged: list[str]  #: topics of the run without judgements
     measures: dict[str, Measure] = field(default_factory=dict, repr=False)  #: measures by name
+
+    @property
+    def answered(self) -> list[str]:
+        """The topics that count and that the run has."""
+        missing = set(self.missing)
+        return [qid for qid in self.topics if qid not in missing]
 
     def mean(self, measure: str) -> float:
         """The value of the `measure` of this name over all topics: a mean, or a sum for measures that count (NumRet)."""
@@ -120,7 +147,15 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     # Grades of other types are left to ir_measures, which refuses them.
     direct = all(type(grade) is int for qid in topics for grade in qrels[qid].values())
     simple = [measure for measure in measures if direct and trec_measures.has_direct_form(measure)]
-    others = [measure for measure in measures if measure not in simple]
+    diverse = [measure for measure in measures if measure not in simple and _by_subtopic(measure)]
+    others = [measure for measure in measures if measure not in simple + diverse]
+    for qid in topics if simple or others else []:
+        grades = qrels[qid]
+        if isinstance(grades, SubtopicGrades) and grades.disputed is not None:
+            name, docid = (simple + others)[0], grades.disputed
+            raise InputError(
+                f"qrels: topic {short(qid)}, document {short(docid)} has different grades in subtopics, and {name} needs one"
+            )
     values: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     columns = [values[str(measure)] for measure in simple]
     for qid in topics:
@@ -128,6 +163,14 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
             column[qid] = value
     if others and topics:
         values |= _through_ir_measures(others, {qid: dict(qrels[qid]) for qid in topics}, ranks)
+    if diverse and topics:
+        judged = {qid: grades for qid in topics if isinstance(grades := qrels[qid], SubtopicGrades)}
+        if len({subtopic for grades in judged.values() for _, subtopic in grades.subtopics}) < 2:
+            raise OptionError(
+                f"--measures: {diverse[0]} needs judgements of subtopics, which TREC's qrels have in the second column"
+            )
+        for measure in diverse:  # one at a time: the library exhausts the run with the first parameters
+            values |= _through_ir_measures([measure], judged, ranks)
     return Evaluation(
         values,
         topics,
@@ -147,16 +190,23 @@ def _ranks(ranked: Sequence[tuple[str, float]]) -> dict[str, int]:
 
 
 def _through_ir_measures(
-    measures: Sequence[Measure], judged: dict[str, dict[str, int]], ranks: Mapping[str, Mapping[str, int]]
+    measures: Sequence[Measure], judged: Mapping[str, dict[str, int]], ranks: Mapping[str, Mapping[str, int]]
 ) -> dict[str, dict[str, float]]:
-    """Values by measure and topic, computed by ir_measures."""
+    """Values by measure and topic, computed by ir_measures; from the grades of subtopics where `judged` has them."""
     import ir_measures
+
+    by_subtopic = [
+        ir_measures.Qrel(qid, docid, grade, subtopic)
+        for qid, grades in judged.items()
+        if isinstance(grades, SubtopicGrades)
+        for (docid, subtopic), grade in grades.subtopics.items()
+    ]
 
     # The libraries behind ir_measures break ties in different ways, so they get scores without ties, in trec_eval's order.
     scored = {qid: dict(zip(by_docid, range(len(by_docid), 0, -1), strict=True)) for qid, by_docid in ranks.items()}
     computed: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     try:
-        for metric in ir_measures.iter_calc(list(measures), judged, scored):
+        for metric in ir_measures.iter_calc(list(measures), by_subtopic or judged, scored):
             computed[str(metric.measure)][metric.query_id] = float(metric.value)
     except (ArithmeticError, ValueError, TypeError, AssertionError, subprocess.CalledProcessError) as problem:
         names = ", ".join(map(str, measures))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelsearch.core.errors import Flag, OptionError, quote
+from kernelsearch.evaluation.comparison import Procedure, compared_topics
 from kernelsearch.evaluation.measures import Evaluation, Qrels, Run, parse_measures
 from kernelsearch.evaluation.risk import changes
 from kernelsearch.evaluation.run_files import evaluate_runs
@@ -52,13 +53,14 @@ def add_r_loss(
     measures: Iterable[RLoss],
     qrels: Qrels,
     runs: Mapping[str, Run],
+    procedure: Procedure,
     *,
     complete: bool = True,
 ) -> dict[str, Evaluation]:
-    """The evaluations with the values of R-Loss per topic: 0 where AP doesn't get worse, and for topics of one run only.
+    """The evaluations with the values of R-Loss per topic: 0 where AP doesn't get worse, and where runs aren't compared.
 
-    `evaluations` and `runs` are by label, `baseline` is a label, `measures` are those of `split_r_loss`; `qrels` and `complete`
-    are those of `measures.evaluate`.
+    `evaluations` and `runs` are by label, `baseline` is a label, `measures` are those of `split_r_loss`; `procedure`
+    chooses the topics; `qrels` and `complete` are those of `measures.evaluate`.
     """
     made = dict(evaluations)
     for measure in measures:
@@ -66,7 +68,7 @@ def add_r_loss(
         measured = evaluate_runs(qrels, runs, parse_measures(["AP", precision]), complete=complete)
         base = measured[baseline]
         for label, evaluation in measured.items():
-            shared = [qid for qid in evaluation.topics if qid in base.values["AP"]]
+            shared = compared_topics([base, evaluation], procedure)
             worse = changes(base.array("AP", shared), evaluation.array("AP", shared)) < 0
             # P@k is the number of relevant documents over k, also for shorter lists.
             lost = (base.array(precision, shared) - evaluation.array(precision, shared)) * measure.cutoff

@@ -78,7 +78,7 @@ def report_on_runs(
         compared_with = list(evaluations)[baseline]
         comparison = compare(evaluations, compared_with, names, procedure)
         if losses:
-            with_losses = add_r_loss(evaluations, compared_with, losses, qrels, runs, complete=complete)
+            with_losses = add_r_loss(evaluations, compared_with, losses, qrels, runs, procedure, complete=complete)
     pairs = compare_all(evaluations, names, procedure) if all_pairs else []
     columns = [*names, *map(str, losses)]
     return RunReport(qrels, runs, complete, evaluations, with_losses, columns, comparison, pairs)

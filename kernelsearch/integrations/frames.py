@@ -65,7 +65,8 @@ def read_results(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, lis
         raise InputError(
             f"results: {len(unknown)} documents are not in {index.name}, such as {docnos[first]} of topic {qids[codes[first]]}"
         )
-    order = np.lexsort((-scores, codes))
+    ranks = results["rank"].to_numpy(dtype=np.float64) if "rank" in results.columns else np.zeros(len(results))
+    order = np.lexsort((ranks, -scores, codes))  # ties as the frame ranks them, whatever the order of its rows
     ends = np.cumsum(np.bincount(codes))[:-1]
     lists = [Candidates(rows[places], scores[places]) for places in np.split(order, ends)]
     return results.iloc[np.unique(codes, return_index=True)[1]], lists

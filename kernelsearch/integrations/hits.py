@@ -65,10 +65,16 @@ class KernelReranker:
         first = FirstStage.from_settings(settings)
         if (model := _searcher_model(index)) is not None and not MODEL_OPTIONS & options.keys():
             first = dataclasses.replace(first, model=model)
-        self.pipeline = Pipeline(self.index, first, methods)
+        self._first, self._methods = first, methods
+        _ = self.pipeline  # so that missing fitted state is an error here and not in the first reranking
 
     def __repr__(self) -> str:
         return f"KernelReranker({self.index.name!r}, {[reranker.name for reranker in self.pipeline.rerankers]})"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline whose methods rerank; the index keeps it ready."""
+        return self.index.open_pipeline(self._first, self._methods)
 
     @overload
     def rerank(self, query: str, hits: Sequence[H], /) -> Hits[H]: ...
@@ -126,8 +132,9 @@ class KernelReranker:
         return {qid: _make_order(hits, ranked) for (qid, hits), ranked in zip(inputs.items(), reranked, strict=True)}
 
     def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
-        current, context = list(lists), self.pipeline.context()
-        for reranker in self.pipeline.rerankers:
+        pipeline = self.pipeline
+        current, context = list(lists), pipeline.context()
+        for reranker in pipeline.rerankers:
             if reranker.method.retrieves:  # `apply_batch` would add documents for which there is no hit
                 pairs = zip(queries, current, strict=True)
                 current = [reranker.rescore(query, candidates, context) for query, candidates in pairs]
@@ -201,8 +208,8 @@ def _copier(kind: type) -> Callable[[Any, float], Any]:
     """A function that copies a hit of a type with another score; chosen once per type, because lists are long."""
     if hasattr(kind, "__javaclass__"):  # Anserini's ScoredDoc
         return lambda hit, score: kind(hit.docid, hit.lucene_docid, score, hit.lucene_document)
-    if kind is Hit:
-        return Hit.rescored
+    if issubclass(kind, Hit):
+        return kind.rescored
     if hasattr(kind, "_replace"):  # a named tuple
         return lambda hit, score: hit._replace(score=score)
     if _has_plain_dict(kind):

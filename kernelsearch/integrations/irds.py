@@ -7,6 +7,7 @@ from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.installed import install_command
+from kernelsearch.trec.qrels import add_grade
 from kernelsearch.trec.topics import warn_about_empty
 
 PREFIX = "irds:"
@@ -70,13 +71,20 @@ def topics(name: str) -> dict[str, str]:
     return {qid: text for qid, text in texts.items() if text.strip()}
 
 
-def qrels(name: str) -> dict[str, dict[str, int]]:
-    """The judgements of the dataset `name`, {qid: {docid: grade}}."""
+def qrels(name: str, *, by_subtopic: bool = False) -> dict[str, dict[str, int]]:
+    """The judgements of the dataset `name`, {qid: {docid: grade}}; `by_subtopic` is that of `trec.qrels.read_qrels`.
+
+    InputError for contradictory judgements.
+    """
     source = dataset(name)
     name = name.removeprefix(PREFIX)
     judged: dict[str, dict[str, int]] = {}
     for record in _read(name, "judgements", lambda: source.qrels_iter()):
-        judged.setdefault(str(record.query_id), {})[str(record.doc_id)] = int(record.relevance)
+        subtopic = str(getattr(record, "subtopic_id", getattr(record, "iteration", ""))) if by_subtopic else None
+        try:
+            add_grade(judged, str(record.query_id), str(record.doc_id), int(record.relevance), subtopic)
+        except InputError as problem:
+            raise InputError(f"{PREFIX}{name}: {problem}") from None
     return judged
 
 

@@ -7,6 +7,7 @@ searcher = LuceneSearcher("indexes/cacm", rerank="klsa")
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,9 +32,6 @@ from kernelsearch.lucene.rounding import anserini_scores
 from kernelsearch.vectors.settings import VectorSettings
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
-
-#: Size of a searcher's cache of pipelines, one per combination of settings and depth.
-MAX_PIPELINES = 4
 
 
 class Document:
@@ -64,6 +62,25 @@ class Document:
     def get(self, field: str) -> str | None:
         """The value of a stored field; None where the document has none of that name."""
         return self._index.lucene.stored([self._row], field)[0]
+
+
+class TextMissing(InputError, NotImplementedError):
+    """A Lucene query where the text of a query is needed; a NotImplementedError as well, which Pyserini raises."""
+
+
+class PyseriniHit(Hit):
+    """A hit that is an instance of JScoredDoc, too, for the `isinstance` of a script that has imported Pyserini."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _pyserini_class("JScoredDoc", PyseriniHit)
+
+
+def _pyserini_class(name: str, default: type) -> type:
+    """The class of `pyserini.search.lucene` where that has been imported: who has not imported it can't ask for the class."""
+    return getattr(sys.modules.get("pyserini.search.lucene"), name, default)
 
 
 class KernelSearcher:
@@ -103,11 +120,14 @@ class KernelSearcher:
         self._arguments = (rerank, options)
         self._methods, settings = split(rerank, options)
         self._first = FirstStage.from_settings(settings)
-        self._pipelines: dict[FirstStage, Pipeline] = {}
         self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
         self._pipeline(1)  # so that wrong options and missing fitted state are errors here and not in the first search
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _pyserini_class("LuceneSearcher", KernelSearcher)
 
     def __repr__(self) -> str:
         return f"KernelSearcher({self.index_dir!r}, rerank={[name for name, _ in self._methods]})"
@@ -165,10 +185,7 @@ class KernelSearcher:
         `q` is a text, or a Lucene query (Java), which cannot be reranked. `query_generator` and `fields` ({field: boost}) are
         passed to Anserini. `strip_segment_id` cuts docids at the first dot, `remove_dups` keeps the first hit of each docid.
         """
-        if not isinstance(q, str) and not hasattr(q, "getClass"):  # what every object of Java has
-            raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
-        if not isinstance(q, str) and self._methods:
-            raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
+        self._check_query(q, fields)
         pipeline = self._pipeline(k)
         if isinstance(q, str) and not query_generator and not fields:
             hits = self._hits(self._count_fallbacks(pipeline.search(self._queries([q], [""])))[0], k)
@@ -188,6 +205,8 @@ class KernelSearcher:
     ) -> dict[str, Hits[Hit]]:
         """{qid: best k documents} of `queries` with `qids`, by `threads` threads; `query_generator`, `fields`: see `search`."""
         pipeline = self._pipeline(k)
+        for query in queries:
+            self._check_query(query, fields)
         if query_generator or fields:
             lists = [_top(self._search_with_anserini(pipeline, query, query_generator, fields), k) for query in queries]
             return {qid: _make_later(self.index, ranked) for qid, ranked in zip(qids, lists, strict=True)}
@@ -221,9 +240,10 @@ class KernelSearcher:
     ) -> None:
         """Expands queries with RM3: `fb_terms` terms of `fb_docs` documents; `filter_terms` drops terms that are not words.
 
-        `original_query_weight` is from 0 to 1. `debug` has no effect: `get_feedback_terms` returns the expanded query.
+        `original_query_weight` is from 0 to 1. `debug` has no effect: `get_feedback_terms` returns the expanded query. Raises
+        VectorsMissing, a TypeError, for an index without document vectors, as Pyserini does.
         """
-        self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
+        self._set_feedback(RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 
     def unset_rm3(self) -> None:
         """Turns RM3 off."""
@@ -251,8 +271,8 @@ class KernelSearcher:
         `top_fb_terms` of the `top_fb_docs` best documents are added; with `use_negative`, `bottom_fb_terms` of the
         `bottom_fb_docs` last ones are subtracted. `debug` has no effect: `get_feedback_terms` returns the expanded query.
         """
-        self._set(
-            feedback=Rocchio(
+        self._set_feedback(
+            Rocchio(
                 int(top_fb_terms),
                 int(top_fb_docs),
                 int(bottom_fb_terms),
@@ -318,6 +338,19 @@ class KernelSearcher:
         """Closes Lucene's index reader."""
         self.index.lucene.close()
 
+    def _check_query(self, q: Any, fields: Mapping[str, float] | None) -> None:
+        """Raises TextMissing for a Lucene query where the current settings need a text."""
+        if isinstance(q, str):
+            return
+        if not hasattr(q, "getClass"):  # what every object of Java has
+            raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
+        feedback = self._first.feedback
+        needed_by = "rerankers need" if self._methods else f"{type(feedback).__name__} needs" if feedback else ""
+        if needed_by:
+            raise TextMissing(f"search: {needed_by} the query's text; a Lucene query can only be searched without")
+        if fields:
+            raise TextMissing("search: fields can't be chosen for a Lucene query, which names its own")
+
     def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
         return self.index.lucene.queries(texts, [str(qid) for qid in qids])
 
@@ -340,14 +373,11 @@ class KernelSearcher:
         if isinstance(feedback, Rocchio):  # Anserini's Rocchio uses no more feedback documents than hits
             feedback = dataclasses.replace(feedback, hits=depth, top_docs=min(feedback.top_docs, depth))
         first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
-        if not self._methods:
-            return Pipeline(self.index, first)
-        with self._lock:
-            if first not in self._pipelines:
-                if len(self._pipelines) >= MAX_PIPELINES:
-                    self._pipelines.pop(next(iter(self._pipelines)))
-                self._pipelines[first] = Pipeline(self.index, first, self._methods)
-            return self._pipelines[first]
+        return self.index.open_pipeline(first, self._methods)
+
+    def _set_feedback(self, feedback: Feedback) -> None:
+        self.index.lucene.require_vectors(feedback)
+        self._set(feedback=feedback)
 
     def _set(self, **changes: Any) -> None:
         self._first = dataclasses.replace(self._first, **changes)
@@ -355,7 +385,6 @@ class KernelSearcher:
     def _replace_index(self, index: Index) -> None:
         with self._lock:
             self.index = index
-            self._pipelines.clear()
             self._simple.clear()
 
     def _simple_searcher(self) -> Any:
@@ -389,7 +418,8 @@ def _make_later(index: Index, ranked: Candidates, as_anserini: bool = False) -> 
     """Hits that are made on first access, all at once, because reading docids together is much faster."""
 
     def make() -> list[Hit]:
-        return make_hits(index, Candidates(ranked.docs, anserini_scores(ranked.scores)) if as_anserini else ranked)
+        rounded = Candidates(ranked.docs, anserini_scores(ranked.scores)) if as_anserini else ranked
+        return make_hits(index, rounded, PyseriniHit)
 
     return Hits(later=make, size=ranked.depth)
 

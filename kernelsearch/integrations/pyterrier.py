@@ -99,7 +99,7 @@ class Retriever(IndexTransformer):
                 raise InputError(f"queries: topic {texts['qid'][twice].iloc[0]} has several texts; one query has one qid")
         inp = inp.drop_duplicates("qid")
         queries = frames.read_queries(self.index, inp)
-        return inp, queries, Pipeline(self.index, self.first).retrieve(queries, threads=self.threads)
+        return inp, queries, self.index.open_pipeline(self.first).retrieve(queries, threads=self.threads)
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """The retriever of `retriever % k`, which searches for k documents only."""
@@ -122,7 +122,6 @@ class KernelTransformer(IndexTransformer):
     def __init__(self, index: IndexSource, **options: Any) -> None:
         self.index = open_index(index)
         self.options = options
-        self._pipeline: Pipeline | None = None
         self.check()
 
     def __repr__(self) -> str:
@@ -134,11 +133,7 @@ class KernelTransformer(IndexTransformer):
 
     def check(self) -> None:
         """Refuses unknown options and values; fitted state is needed at the first transform only."""
-        split({self.method: self.options}, {})
-        self._pipeline = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pipeline": None}  # another process loads it again
+        self._methods = split({self.method: self.options}, {})[0]
 
     def fuse_left(self, left: pt.Transformer) -> pt.Transformer | None:
         """A retriever, or a fused pipeline, `left` over the same index and this method in one step."""
@@ -165,10 +160,8 @@ class KernelTransformer(IndexTransformer):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The reranker with its fitted state, loaded on first use."""
-        if self._pipeline is None:
-            self._pipeline = Pipeline(self.index, FirstStage(), [(self.method, self.options)])
-        return self._pipeline
+        """The reranker with its fitted state, which the index loads on first use and keeps ready."""
+        return self.index.open_pipeline(FirstStage(), self._methods)
 
     def fit(
         self,
@@ -186,7 +179,6 @@ class KernelTransformer(IndexTransformer):
         (`topics_or_res_va`, `qrels_va`) are accepted because PyTerrier passes them, and not used.
         """
         self.index.train(self.method, topics=topics_or_res_tr, qrels=qrels_tr, clicks=clicks, **options)
-        self._pipeline = None
 
 
 class Fusion(pt.Estimator):
@@ -205,7 +197,6 @@ class Fusion(pt.Estimator):
         self.index = None if index is None else open_index(index)
         self.options = options
         self._learner: Any = None
-        self._reranker: KernelTransformer | None = None
 
     def __repr__(self) -> str:
         return f"Fusion({'' if self.index is None else repr(self.index.name)}{format_options(self.options)})"
@@ -240,10 +231,9 @@ class Fusion(pt.Estimator):
 
         if "features" not in topics_or_res_tr.columns:
             self._required_index().train("fusion", topics=topics_or_res_tr, qrels=qrels_tr, **self.options)
-            self._reranker = None
             return
         settings = FusionFitSettings.of(self.options)
-        frame, judged = topics_or_res_tr.sort_values("qid", kind="stable"), as_qrels(qrels_tr)
+        frame, judged = _in_rank_order(topics_or_res_tr), as_qrels(qrels_tr)
         pairs = zip(frame["qid"], frame["docno"], strict=True)
         labels = np.array([judged.get(str(qid), {}).get(str(docno), 0) for qid, docno in pairs], dtype=np.float64)
         self._learner = make_learner(
@@ -254,15 +244,13 @@ class Fusion(pt.Estimator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Takes a frame `inp` of results and returns them in the learned order."""
         if "features" not in inp.columns:
-            if self._reranker is None:
-                self._reranker = _FusionReranker(self._required_index())
-            return self._reranker.transform(inp)
+            return _FusionReranker(self._required_index()).transform(inp)
         pt.validate.result_frame(inp, extra_columns=["features"], context=self)
         if inp.empty:
             return pt.model.add_ranks(inp.assign(score=pd.Series(dtype=float)))
         if self._learner is None:
             raise InputError("Fusion: fit it on training topics and their judgements before it can rank by features")
-        frame = inp.sort_values("qid", kind="stable")
+        frame = _in_rank_order(inp)
         scores = self._learner.predict(np.stack(frame["features"].to_list()), frame["qid"].to_numpy())
         return pt.model.add_ranks(frame.assign(score=scores)).sort_values(["qid", "rank"]).reset_index(drop=True)
 
@@ -270,6 +258,11 @@ class Fusion(pt.Estimator):
         if self.index is None:
             raise OptionError("Fusion: results have no features column, and no index was given to compute features from")
         return self.index
+
+
+def _in_rank_order(results: pd.DataFrame) -> pd.DataFrame:
+    """The rows by query, those of each in the order of their ranks, which scores that tie keep."""
+    return results.sort_values([name for name in ("qid", "rank") if name in results.columns], kind="stable")
 
 
 class _FusionReranker(KernelTransformer):

@@ -49,13 +49,13 @@ class KernelRanker(BaseRanker):
         self,
         query: str,
         docs: Documents,
-        doc_ids: Sequence[str] | None = None,
-        metadata: Sequence[dict[str, Any]] | None = None,
+        doc_ids: str | Sequence[str] | None = None,
+        metadata: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
     ) -> RankedResults:
         """The documents `docs`, best first for `query`.
 
-        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents, in place of
-        that of Document objects.
+        `doc_ids`, or the ids of Document objects, are docids of the index, one alone for a single document. `metadata` is kept
+        with the documents, in place of that of Document objects.
         """
         documents = _read_documents(docs, doc_ids, metadata)
         scores = self._first_stage_scores(query, documents)
@@ -68,15 +68,15 @@ class KernelRanker(BaseRanker):
         self,
         query: str,
         docs: Documents,
-        doc_ids: Sequence[str] | None = None,
-        metadata: Sequence[dict[str, Any]] | None = None,
+        doc_ids: str | Sequence[str] | None = None,
+        metadata: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
     ) -> RankedResults:
         """As `rank`, in a thread."""
         return await asyncio.to_thread(self.rank, query, docs, doc_ids, metadata)
 
-    def score(self, query: str, doc: str) -> float:
-        """The score of one document, `doc` (its docid), for `query`."""
-        return float(self.rank(query, [Document(text="", doc_id=doc)])[0].score)
+    def score(self, query: str, doc: str | Document, doc_id: str | None = None) -> float:
+        """The score for `query` of one document, `doc`, a text with `doc_id`, its docid, or a Document with its id."""
+        return float(self.rank(query, doc, doc_id)[0].score)
 
     def _first_stage_scores(self, query: str, documents: list[Document]) -> list[float]:
         """The scores of the documents under the first stage's model; 0 for documents that are not in the index."""
@@ -99,10 +99,12 @@ class _Hit:
 
 
 def _read_documents(
-    docs: Documents, doc_ids: Sequence[str] | None, metadata: Sequence[dict[str, Any]] | None
+    docs: Documents, doc_ids: str | Sequence[str] | None, metadata: dict[str, Any] | Sequence[dict[str, Any]] | None
 ) -> list[Document]:
     """The library's documents with their ids, from any of the forms that its rankers accept."""
     items = [docs] if isinstance(docs, str | Document) else list(docs)
+    doc_ids = [doc_ids] if isinstance(doc_ids, str | int) else doc_ids
+    metadata = [metadata] if isinstance(metadata, dict) else metadata
     if doc_ids is not None and len(doc_ids) != len(items):
         raise InputError(f"rank: {len(items)} documents but {len(doc_ids)} doc_ids")
     if metadata is not None and len(metadata) != len(items):

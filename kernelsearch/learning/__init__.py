@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
     from kernelsearch.learning.ranking.choose import Best
-    from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM
+    from kernelsearch.learning.ranking.fusers import CombNonzero, CombSUM, TiedRRF
     from kernelsearch.learning.ranking.letor import read_letor
     from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
     from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 __all__ = [
     "OASIS",
     "OKWL",
-    "RRF",
     "AsymmetricKernelLearner",
     "Best",
-    "CombMNZ",
+    "CombNonzero",
     "CombSUM",
     "ExactSimListMKL",
     "OnlineSimListMKL",
@@ -32,13 +31,14 @@ __all__ = [
     "SimTripletBoost",
     "SimTripletNet",
     "SimTripletSVM",
+    "TiedRRF",
     "read_letor",
 ]
 
 _MODULES = {
     "ranking.asymmetric": ("AsymmetricKernelLearner",),
     "ranking.choose": ("Best",),
-    "ranking.fusers": ("RRF", "CombMNZ", "CombSUM"),
+    "ranking.fusers": ("TiedRRF", "CombNonzero", "CombSUM"),
     "ranking.letor": ("read_letor",),
     "ranking.online": ("OASIS", "OKWL", "OnlineSimListMKL"),
     "ranking.simlistmkl": ("ExactSimListMKL", "SimListMKL"),

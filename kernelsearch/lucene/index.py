@@ -73,6 +73,10 @@ class FieldStatistics:
     vectors: bool  #: whether term vectors are stored
 
 
+class VectorsMissing(IndexProblem, TypeError):
+    """An index without the document vectors that Anserini's feedback reads; a TypeError as well, which Pyserini raises."""
+
+
 class _Search(NamedTuple):
     """A query, how it was searched for, and its list."""
 
@@ -110,8 +114,6 @@ class LuceneIndex:
 
     @jvm.calls_java
     def _open(self) -> None:
-        from jnius import autoclass
-
         self._bridge = jvm.bridge()
         replaced = IndexReplaced("the index has been replaced while it was opened; open it again", path=self.name)
         try:
@@ -125,10 +127,7 @@ class LuceneIndex:
             self._reader.close()
             raise replaced
         self._analyzer = make_analyzer(self.language)
-        kind = autoclass("org.apache.lucene.search.SortField$Type")
-        field = autoclass("org.apache.lucene.search.SortField")
-        # Anserini's order: score, then docid.
-        self._order = autoclass("org.apache.lucene.search.Sort")(field.FIELD_SCORE, field("id", kind.STRING_VAL))
+        self._order = self._bridge.order(self._reader)
 
     def _open_readers(self) -> tuple[Any, NDArray[np.int64]]:
         """One IndexReader (Java) over all shards, and the rows at which they begin."""
@@ -200,7 +199,9 @@ class LuceneIndex:
         feedback: Feedback | None = None,
         threads: int = 1,
     ) -> list[Candidates]:
-        """Returns the best `hits` documents per query with Lucene's raw scores; ties in docid order, as Anserini breaks them.
+        """Returns the best `hits` documents per query with Lucene's raw scores; ties as in Anserini.
+
+        These are in docid order, or in an index of Lucene 8 in the order of rows.
 
         `model` is the ranking model. With `feedback` the queries are expanded first. `threads` is the number of Java threads
         that share the queries.
@@ -240,6 +241,15 @@ class LuceneIndex:
         scores = np.frombuffer(answer, np.float32, ends[-1], 4 * len(queries) + docs.nbytes).copy()
         return [Candidates(docs[start:end], scores[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
+    def require_vectors(self, feedback: Feedback) -> None:
+        """Raises VectorsMissing for an index without the document vectors that Anserini's `feedback` reads."""
+        if not self.field_statistics().vectors:
+            raise VectorsMissing(
+                f"{type(feedback).__name__} needs document vectors, which this index doesn't store; index again "
+                "(kernelsearch.index stores them by default, Pyserini with --storeDocvectors)",
+                path=self.name,
+            )
+
     @reads_index
     def expand(
         self,
@@ -251,16 +261,11 @@ class LuceneIndex:
     ) -> list[Query]:
         """Returns the queries as Anserini's feedback method expands them; a query without any match is returned unchanged.
 
-        `model` and `threads` are those of `search`. Raises IndexProblem for an index without document vectors.
+        `model` and `threads` are those of `search`. Raises VectorsMissing for an index without document vectors.
         """
         if not queries:
             return []
-        if not self.field_statistics().vectors:
-            raise IndexProblem(
-                f"{type(feedback).__name__} needs document vectors, which this index doesn't store; index "
-                "again (kernelsearch.index stores them by default, Pyserini with --storeDocvectors)",
-                path=self.name,
-            )
+        self.require_vectors(feedback)
         separator = "\x1f"
         packed = "\n".join(f"{_weighted_line(query)}{separator}{_one_line(query.text)}" for query in queries)
         reranker = feedback.reranker(self._analyzer, CONTENTS)

@@ -36,6 +36,7 @@ from kernelsearch.core.checksums import is_signed_correctly, signed
 from kernelsearch.core.errors import Flag, IndexProblem, InputError, OptionError, quote
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import remove_leftovers
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.lucene import jvm
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
@@ -116,7 +117,8 @@ def present_state(folders: Sequence[Path]) -> str | None:
     """The fingerprint of the collection that folders name at this moment; None where it is missing, as while it is moved."""
     try:
         return find_shards(folders).fingerprint
-    except (IndexProblem, OSError):
+    except (IndexProblem, OSError) as problem:
+        raise_shortage(problem)
         return None
 
 
@@ -185,7 +187,8 @@ def _recorded(record: Path) -> list[str]:
         ):
             raise ValueError
         return list(names)
-    except (OSError, InputError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, InputError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise_shortage(problem)
         raise IndexProblem("damaged, not a list of shards", path=record) from None
 
 
@@ -242,6 +245,7 @@ def index_record(path: Path) -> IndexRecord | None:
     except FileNotFoundError:
         return None
     except OSError as problem:
+        raise_shortage(problem)
         raise IndexProblem(f"cannot be read ({problem.strerror or problem})", path=file) from None
     except (InputError, ValueError, KeyError, TypeError, AttributeError):
         raise IndexProblem("damaged, not the record of an index; index the collection again", path=file) from None

@@ -18,7 +18,10 @@ from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback,
 
 @jvm.calls_java
 def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None) -> Any:
-    """Returns a SimpleSearcher (Java) over `lucene` with `model` and `feedback`; InputError for shards and unknown models."""
+    """Returns a SimpleSearcher (Java) over `lucene` with `model` and `feedback`.
+
+    Raises InputError for shards and unknown models, VectorsMissing for feedback on an index without document vectors.
+    """
     from jnius import autoclass
 
     if lucene.shards.sharded:
@@ -27,6 +30,8 @@ def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None
             "Lucene queries need one index",
             path=lucene.name,
         )
+    if feedback is not None:
+        lucene.require_vectors(feedback)
     searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(lucene.path), lucene.analyzer)
     if isinstance(model, BM25Model):
         searcher.set_bm25(model.k1, model.b)
@@ -61,8 +66,6 @@ def simple_search(
     `searcher` is a SimpleSearcher (Java), `query` a text or a Lucene Query (Java), `generator` Anserini's QueryGenerator
     (Java), `fields` maps fields to boosts.
     """
-    if fields and not isinstance(query, str):
-        raise InputError("fields: can't be chosen for a Lucene query, which names its own")
     with _printed_errors_raised():
         if not fields:
             results = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)

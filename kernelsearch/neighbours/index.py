@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.core.streams import raise_shortage_of
 from kernelsearch.neighbours.faiss_files import QUERY_BY_QUERY, check_file
 
 if TYPE_CHECKING:  # the commands that never search vectors would import scipy for nothing
@@ -203,6 +204,7 @@ def read_faiss(path: Path, *, mapped: bool) -> Any:
     except InputError as problem:
         raise ArtefactError(problem) from None
     except (RuntimeError, MemoryError) as problem:
+        raise_shortage_of(path)
         raise ArtefactError(f"damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})", path=path) from None
     if mapped:
         # FAISS starts 32 threads per search that read the lists ahead: on a file in the page cache this takes as long again.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +37,14 @@ __all__ = [  # what a method imports, `Contribution` and `Explanation` included
     "Explanation",
     "FittedFeatures",
     "OpenedIndex",
+    "Part",
     "Reranker",
     "TrainingData",
     "position",
 ]
 
 S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
 
 
 class OpenedIndex(Protocol):
@@ -76,6 +78,9 @@ class OpenedIndex(Protocol):
 
     def vectors(self, name: str | None = None) -> Vectors:
         """The vectors of that name; without a name those that were chosen when the index was opened, or the only ones."""
+
+    def opened(self, open_file: Callable[..., T], path: Path, *arguments: Any) -> T:
+        """`open_file(path, *arguments)`, shared by all that use it at the same time; opened again where the file changed."""
 
     def row(self, docid: str, option: str = "docid") -> int:
         """The row of a docid; raises an error that names `option` where the index doesn't have it."""
@@ -134,6 +139,13 @@ class TrainingData:
         return path
 
 
+class Part(NamedTuple):
+    """A part of a method that an index may lack: its name, and why it is not in use; None where it is."""
+
+    name: str
+    missing: str | None
+
+
 class Reranker(ABC, Generic[S]):
     """Base class of all methods.
 
@@ -148,6 +160,7 @@ class Reranker(ABC, Generic[S]):
 
     method: ClassVar[Method]
     settings: S
+    parts: tuple[Part, ...] = ()
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         self.index = index
@@ -157,6 +170,16 @@ class Reranker(ABC, Generic[S]):
     def name(self) -> str:
         """The method's name."""
         return self.method.name
+
+    @property
+    def parts_in_use(self) -> str | None:
+        """One line with the parts that are in use, and those that are not, with the reason; None for a method without parts."""
+        if not self.parts:
+            return None
+        used = [part.name for part in self.parts if part.missing is None]
+        missing = [f"{part.name} ({part.missing})" for part in self.parts if part.missing is not None]
+        line = f"{self.name}: in use: {', '.join(used) or 'none of its parts'}"
+        return f"{line}; not in use: {', '.join(missing)}" if missing else line
 
     @property
     def in_one_process(self) -> bool:

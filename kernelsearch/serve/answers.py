@@ -100,6 +100,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
         "candidates": entries,
         "methods": list(methods),
         **fallback_entries(result.fallback),
+        "notes": notes(served, result.rerankers),
         "measures": measures,
     }
     if filtered is not None:
@@ -114,6 +115,11 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
 def fallback_entries(reason: str | None) -> dict[str, str | None]:
     """The field with the reason why a method left the list unchanged; `kept` is its name in earlier versions."""
     return {"fallback": reason, "kept": reason}
+
+
+def notes(served: ServedIndex, rerankers: Sequence[Reranker[Any]]) -> list[str]:
+    """Which parts of the methods are in use, one line per method that has parts."""
+    return [served.public_text(line) for reranker in rerankers if (line := reranker.parts_in_use) is not None]
 
 
 def _page(candidates: Candidates, parameters: Parameters) -> Candidates:
@@ -193,7 +199,8 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
                     **extra,
                 }
             )
-    return {"api": "v1", "index": served.name, "methods": list(methods), "results": results}
+        report = notes(served, pipeline.rerankers)
+    return {"api": "v1", "index": served.name, "methods": list(methods), "notes": report, "results": results}
 
 
 def read_batch(queries: Any, limits: RequestLimits) -> list[Topic]:
@@ -232,6 +239,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
                     "methods": list(methods),
                     "candidates": _entries(served, parameters, result, top, docids),
                     **fallback_entries(result.fallback),
+                    "notes": notes(served, result.rerankers),
                     "measures": _measures(served, parameters, result.after),
                     **served.sign(text, docids),
                 }
@@ -381,12 +389,12 @@ def _entries(
 
 
 def _measures(served: ServedIndex, parameters: Parameters, after: Candidates) -> dict[str, float] | None:
-    """AP and nDCG@10 of the whole list, where a topic is given."""
+    """The default measures of the whole list, where a topic is given."""
     topic = parameters.topic
     if topic is None:
         return None
-    from kernelsearch.evaluation.measures import evaluate, parse_measures
+    from kernelsearch.evaluation.measures import DEFAULT, evaluate, parse_measures
 
     ranked = list(zip(served.index.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
-    evaluation = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(("AP", "nDCG@10")))
+    evaluation = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(DEFAULT))
     return {name: round(values[topic], 6) for name, values in evaluation.values.items()}

@@ -158,13 +158,16 @@ class ServedIndex:
         """Which methods are ready on this index, and what the others lack."""
         states = []
         for name in registry.names():
+            why, parts = None, []
             try:
                 with self.reading_clicks((name,)):
-                    self.pipeline((name,), {}, {}, self.limits.candidates)
-                why = None
+                    (reranker,) = self.pipeline((name,), {}, {}, self.limits.candidates).rerankers
+                for part, missing in reranker.parts:
+                    reason = None if missing is None else self.public_text(missing)
+                    parts.append({"name": part, "in_use": missing is None, "why": reason})
             except KernelSearchError as problem:
                 why = self.public_message(problem)
-            states.append({"name": name, "ready": why is None, "why": why})
+            states.append({"name": name, "ready": why is None, "why": why, "parts": parts})
         return states
 
     def make_public(self, problem: KernelSearchError) -> None:
@@ -178,12 +181,13 @@ class ServedIndex:
             inside = next((Path(path).relative_to(folder) for folder in folders if Path(path).is_relative_to(folder)), None)
             return Path(path).name if inside is None else self.name / inside
 
-        def change_text(text: str) -> str:  # commands name the index
-            for folder in folders:
-                text = text.replace(str(folder), self.name)
-            return text
+        problem.change_parts(change, self.public_text)
 
-        problem.change_parts(change, change_text)
+    def public_text(self, text: str) -> str:
+        """A text, such as a command, with the name of the index for its folder."""
+        for folder in (self.index.shards.artefacts, self.index.path):
+            text = text.replace(str(folder), self.name)
+        return text
 
     def public_message(self, problem: KernelSearchError) -> str:
         """The message of the error `problem` for clients, in one line."""

@@ -26,6 +26,7 @@ from kernelsearch.serve.answers import (
     fallback_entries,
     fallback_reasons,
     first_stage_depth,
+    notes,
     query_text,
     rank_query,
     row_of,
@@ -67,6 +68,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
         **fallback_entries(fallback),
+        "notes": notes(served, result.rerankers),
         "explanation": explanation.to_dict() if explanation else None,
         **asdict(reading),
     }

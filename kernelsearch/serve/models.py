@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernelsearch.evaluation.measures import DEFAULT
+
 
 class Problem(BaseModel):
     """An error, described in one line."""
@@ -37,13 +39,6 @@ class Candidate(Entry):
     doc: Any = Field(None, description="the document as it was indexed: JSON, text, or null where the index does not store it")
 
 
-class Measures(BaseModel):
-    """Measures of the whole list, not only of the documents in the answer."""
-
-    AP: float
-    nDCG_at_10: float = Field(alias="nDCG@10")
-
-
 class Filtered(BaseModel):
     """What the filters left of a list."""
 
@@ -52,8 +47,10 @@ class Filtered(BaseModel):
     unknown: list[str] = Field(description="fields of conditions that no document of the list has")
 
 
+MEASURES = f"{', '.join(DEFAULT)} of the whole list for the topic, before filtering, where a topic is given"
 FALLBACK = "the reason why a method left the list unchanged; null where it did not"
 KEPT = Field(description="the same as fallback, under its earlier name", deprecated=True)
+NOTES = "which parts of a method such as auto are in use on this index, and why others are not; one line per method"
 IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded, and with an offset"
 
 
@@ -67,7 +64,8 @@ class SearchAnswer(BaseModel):
     methods: list[str] = Field(description="the rerankers, in order")
     fallback: str | None = Field(description=FALLBACK)
     kept: str | None = KEPT
-    measures: Measures | None = Field(description="measures for the topic before filtering, where one is given")
+    notes: list[str] = Field(description=NOTES)
+    measures: dict[str, float] | None = Field(description=MEASURES)
     filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
     impression: str | None = Field(None, description=IMPRESSION)
@@ -90,6 +88,7 @@ class BatchAnswer(BaseModel):
     api: str = "v1"
     index: str
     methods: list[str]
+    notes: list[str] = Field(description=NOTES)
     results: list[BatchResult]
 
 
@@ -107,7 +106,8 @@ class Column(BaseModel):
     candidates: list[Entry]
     fallback: str | None = Field(description=FALLBACK)
     kept: str | None = KEPT
-    measures: Measures | None
+    notes: list[str] = Field(description=NOTES)
+    measures: dict[str, float] | None = Field(description=MEASURES)
     impression: str | None = Field(None, description=IMPRESSION)
 
 
@@ -159,6 +159,7 @@ class ExplainAnswer(BaseModel):
     before: int | None
     fallback: str | None = Field(description=FALLBACK)
     kept: str | None = KEPT
+    notes: list[str] = Field(description=NOTES)
     explanation: Explanation | None = Field(description="null where the method left the list unchanged")
     titles: dict[str, str] = Field(description="titles of the documents that the explanation mentions, by docid")
     words: dict[str, str] = Field(description="words for the terms that the explanation mentions, where they differ")
@@ -274,12 +275,21 @@ class DocumentsAnswer(BaseModel):
     unknown: list[str] = Field(description="ids to delete that the index did not have")
 
 
+class PartState(BaseModel):
+    """A part of a method that an index may lack."""
+
+    name: str
+    in_use: bool
+    why: str | None = Field(description="why the part is not in use; null where it is")
+
+
 class MethodState(BaseModel):
     """Whether a method can be used with an index."""
 
     name: str
     ready: bool
     why: str | None = Field(description="what the method lacks on this index; null where it is ready")
+    parts: list[PartState] = Field(description="parts that an index may lack, such as those of auto; empty for other methods")
 
 
 class IndexDescription(BaseModel):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.importing import import_records, prepare
 from kernelsearch.clicks.records import SQLITE, Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import Flag, InputError, KernelSearchError
@@ -36,7 +36,7 @@ class ClickRecorder:
     Parameters
     ----------
     index : the index whose pipelines are dropped when the log changes
-    log_file : the log; None for the one beside the index. Where clicks are added, it is made by the first one
+    log_file : the log; None for the one beside the index. Where clicks are added and there is none, an empty one is made
     recording : whether clicks are added
     clicked : the clicks on lists that were shown, so that a repeated one is counted once
     """
@@ -48,10 +48,13 @@ class ClickRecorder:
         self._readers = 0
         self._writing = False
         self._log: ClickLog | None = None
-        if recording and self.path.exists():
-            self._refuse_text_file()
+        if recording and (log_file is None or Path(log_file).parent.is_dir()):
+            if self.path.exists():
+                self._refuse_text_file()
+            with lock_folder(self.path.parent, LOCK_SECONDS):
+                prepare(self.path)
             ClickLog(self.path)  # raises an error for a damaged database
-        elif log_file is not None and not (recording and Path(log_file).parent.is_dir()):
+        elif log_file is not None:
             if not self.path.is_file():
                 raise InputError(
                     "no such file; python -m kernelsearch.clicks import --input LOG --output FILE makes one of a "

@@ -24,6 +24,7 @@ def run_server(service: ServiceSettings, settings: ServeSettings, announce: Call
     server cannot listen on its address.
     """
     _limit_threads()
+    listening = _bind(settings.host, settings.port)  # before the indexes are opened, which takes longer
     config = uvicorn.Config(
         make_app(service),
         host=settings.host,
@@ -39,12 +40,28 @@ def run_server(service: ServiceSettings, settings: ServeSettings, announce: Call
         forwarded_allow_ips=settings.proxy,
     )
     server = _Server(config, ", ".join(spec.name for spec in service.indexes), announce)
-    try:
-        server.run()
-    except SystemExit:
-        raise InputError(f"--host, --port: cannot listen on {config.host}:{config.port}") from None
+    with contextlib.suppress(SystemExit):  # uvicorn has logged why the application did not start
+        server.run(listening)
     if not server.started:
         raise InputError(f"the server did not start on {config.host}:{config.port}")
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of `host`, bound to the port; InputError where that is not possible."""
+    bound = []
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            listener = socket.socket(family, kind, protocol)
+            bound.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+    except OSError as problem:
+        for listener in bound:
+            listener.close()
+        raise InputError(f"--host, --port: cannot listen on {host}:{port} ({problem.strerror or problem})") from None
+    return bound
 
 
 def _limit_threads() -> None:

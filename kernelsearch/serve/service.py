@@ -130,14 +130,14 @@ class Service:
         """
         with self._refreshing[name]:
             served = self._served[name]
-            if not served.index.replaced():
-                return served.clicks.refresh()
             try:
+                if not served.index.replaced():
+                    return served.clicks.refresh()
                 new = self._open(name)
                 new.warm_up()
-            except KernelSearchError as problem:
+            except (KernelSearchError, OSError) as problem:
                 if self._not_opened.get(name) != str(problem):
-                    logger.warning("%s: the index has been replaced, the old state is served further (%s)", name, problem)
+                    logger.warning("%s: the old state is served further; the new one can't be opened (%s)", name, problem)
                     self._not_opened[name] = str(problem)
                 return False
             self._not_opened.pop(name, None)

@@ -43,7 +43,7 @@ class SimilarDocuments:
         self, index: OpenedIndex, *, kernels: Sequence[str] | None = None, model: str | Path | None = None, depth: int = 100
     ) -> None:
         self.index, self.depth = index, depth
-        self.model = models.load(model) if model is not None else None
+        self.model = index.opened(models.load, Path(model)) if model is not None else None
         self.recipe = self.model.recipe if self.model else tuple(kernels or default_recipe(index))
         self.learner: Learner = self.model.learner if self.model else CombSUM(normalise="none")
         self.kernels = PairKernels(index, self.recipe, Flag("model" if self.model else "kernels"))

@@ -17,6 +17,7 @@ from kernelsearch.core.files import write_file
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.encoders import Encoder
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.vectors.store import Stored, VectorWriter, finish, save_vectors
@@ -128,7 +129,8 @@ class _Work:
             if present.shape != self.present.shape or list(writer.matrix.shape) != state["shape"]:
                 return False
             self.done, self.present, self.writer = int(state["done"]), present, writer
-        except (OSError, InputError, ValueError, KeyError, TypeError, EOFError):
+        except (OSError, InputError, ValueError, KeyError, TypeError, EOFError) as problem:
+            raise_shortage(problem)
             return False
         return True
 

@@ -68,6 +68,42 @@ def test_only_shared_topics_are_compared(capsys):
     assert "short: compared on the 4 topics that it shares with the baseline" in topic_messages(result, comparison, False)
 
 
+def test_topics_that_no_run_has_are_counted_on_request_only(tmp_path, capsys):
+    """Two of eight judged topics are in no run, one in the baseline only: five differences, or eight with zeros."""
+    qrels = tmp_path / "qrels"
+    qrels.write_text("".join(f"{qid} 0 a 1\n" for qid in range(8)))
+    runs = {
+        name: write(tmp_path, f"{name}.txt", ranked(places))
+        for name, places in (("base", [1, 2, 2, 4, 5, 3]), ("new", [1, 1, 1, 2, 4, "-"]))
+    }
+    asked = [
+        "--qrels",
+        str(qrels),
+        "--measures",
+        "RR",
+        "--baseline",
+        runs["base"],
+        runs["new"],
+        "--all-pairs",
+        "--format",
+        "json",
+    ]
+    base, new = [1, 1 / 2, 1 / 2, 1 / 4, 1 / 5, 1 / 3, 0, 0], [1, 1, 1, 1 / 2, 1 / 4, 0, 0, 0]
+    for flags, count in (([], 5), (["--no-complete"], 5), (["--all-judged"], 8)):
+        verb.main([*asked, *flags])
+        record = json.loads(capsys.readouterr().out)
+        difference, pair = record["comparison"]["differences"][0], record["pairs"][0]
+        expected = stats.ttest_rel(new[:count], base[:count]).pvalue
+        assert (difference["topics"], difference["wins"], difference["losses"]) == (count, 4, count == 8)
+        assert [difference["p"], pair["p"]] == pytest.approx([expected] * 2) and pair["topics"] == count
+        table = np.array([base[:count], new[:count]])
+        assert difference["georisk"] == pytest.approx(risk.georisk(table, 1.0)[1])
+        assert record["runs"]["new"]["means"]["RR"] == pytest.approx(np.sum(new) / (5 if flags == ["--no-complete"] else 8))
+    with pytest.raises(SystemExit):
+        verb.main([*asked, "--all-judged", "--no-complete"])
+    assert "--all-judged: counts the topics that --no-complete leaves out" in capsys.readouterr().err
+
+
 def test_text_and_markdown_and_latex(result):
     comparison = compare(result, "base", ["RR"], Procedure(test="t", correction="none", level=0.2))
     text = render("text", result, ["RR"], comparison).splitlines()

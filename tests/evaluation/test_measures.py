@@ -1,12 +1,17 @@
 """Measures against trec_eval itself, to the printed digit."""
 
+import json
+import math
 import random
 import subprocess
 import warnings
 
 import ir_measures
+import pandas as pd
 import pytest
 
+from kernelsearch import evaluate as verb
+from kernelsearch.api.judged import as_qrels
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
 from kernelsearch.evaluation.trec_measures import has_direct_form
@@ -64,12 +69,82 @@ def test_missing_and_unjudged_topics():
     assert (result.topics, result.mean("AP")) == (["2"], 1.0)
 
 
+@pytest.mark.parametrize("name", ["P", "recall", "ndcg_cut", "map_cut", "success", "iprec_at_recall", "set_F", "official"])
+def test_a_name_of_trec_eval_alone_has_the_parameters_of_trec_eval(trec_eval, tmp_path, name, capsys):
+    """Every figure that trec_eval prints for the name is there, by the name in its first column; nothing is printed here."""
+    qrels, run = random_judgements_and_run(1, tmp_path)
+    ours = evaluate(read_qrels(qrels), read_run(run), parse_measures([name]), complete=False)
+    assert capsys.readouterr().out == ""
+    printed = subprocess.run([trec_eval, "-m", name, qrels, run], capture_output=True, text=True, check=True).stdout
+    theirs = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
+    if name == "official":
+        assert {theirs[key] for key in ("P_5", "map", "Rprec")} == {f"{ours.mean(key):.4f}" for key in ("P@5", "AP", "Rprec")}
+    else:
+        assert sorted(theirs.values()) == sorted(f"{ours.mean(measure):.4f}" for measure in ours.values)
+
+
+#: (qid, subtopic, docid, grade): d1 is relevant to both subtopics, d2 and d3 to one each.
+SUBTOPICS = [("1", "1", "d1", 1), ("1", "2", "d1", 1), ("1", "1", "d2", 1), ("1", "2", "d2", 0), ("1", "2", "d3", 1)]
+
+
+@pytest.fixture
+def by_subtopic(tmp_path):
+    (tmp_path / "qrels").write_text("".join(f"{qid} {sub} {docid} {grade}\n" for qid, sub, docid, grade in SUBTOPICS))
+    (tmp_path / "run").write_text("1 Q0 d2 1 3.0 x\n1 Q0 d9 2 2.0 x\n1 Q0 d1 3 1.0 x\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["command", "frame", "file"])
+def test_measures_of_subtopics_by_hand(by_subtopic, capsys, kind):
+    """alpha-nDCG (Clarke et al., SIGIR 2008): a subtopic's gain falls by 1 - alpha with each document that covers it."""
+    pytest.importorskip("pyndeval")
+
+    def expected(left):  # of a gain, after a document
+        gain = 1 + (left + 1) / 2  # d2, subtopic 1, at rank 1; d1, subtopic 1 again and 2, at rank 3, log2(1 + 3) = 2
+        return gain / (2 + left / math.log2(3) + left / 2)  # the best order: d1, then d2 and d3
+
+    names = ["alpha_nDCG@20", "alpha_nDCG(alpha=0.25)@20", "StRecall@1"]
+    if kind == "command":
+        flags = ["--qrels", f"{by_subtopic}/qrels", f"{by_subtopic}/run", "--format", "json"]
+        verb.main([*flags, "--measures", ",".join(names)])
+        means = json.loads(capsys.readouterr().out)["runs"]["run"]["means"]
+        values = list(means.values())
+    else:
+        frame = pd.DataFrame(SUBTOPICS, columns=["qid", "iteration", "docno", "label"])
+        read = read_qrels(by_subtopic / "qrels", by_subtopic=True)  # as `kernelsearch.evaluate` passes a file on
+        qrels = as_qrels(frame if kind == "frame" else read, by_subtopic=True)
+        values = [evaluate(qrels, read_run(by_subtopic / "run"), parse_measures([name])).mean(name) for name in names]
+    assert values == pytest.approx([expected(0.5), expected(0.75), 0.5], abs=1e-6)
+
+
+def test_measures_of_subtopics_need_subtopics_and_others_one_grade_per_document(by_subtopic, monkeypatch):
+    monkeypatch.setattr(type(ir_measures.DefaultPipeline), "supports", lambda *_: True)  # also without pyndeval
+    measures, run = parse_measures(["alpha_nDCG@20"]), read_run(by_subtopic / "run")
+    for qrels in ({"1": {"d1": 1}}, as_qrels(pd.DataFrame({"qid": ["1"], "docno": ["d1"], "label": [1]}), by_subtopic=True)):
+        with pytest.raises(
+            OptionError, match="alpha_nDCG@20 needs judgements of subtopics, which TREC's qrels have in the second"
+        ):
+            evaluate(qrels, run, measures)
+    (by_subtopic / "flat").write_text("1 0 d1 1\n1 0 d2 0\n")
+    with pytest.raises(OptionError, match="alpha_nDCG@20 needs judgements of subtopics"):
+        verb.main(["--qrels", f"{by_subtopic}/flat", f"{by_subtopic}/run", "--measures", "alpha_nDCG@20"])
+    with pytest.raises(InputError, match="topic 1, document d2 has different grades in subtopics, and AP needs one"):
+        verb.main(["--qrels", f"{by_subtopic}/qrels", f"{by_subtopic}/run", "--measures", "AP,alpha_nDCG@20"])
+    with pytest.raises(InputError, match="qrels: line 4: topic 1, document d2 is judged twice"):
+        read_qrels(by_subtopic / "qrels")
+    with open(by_subtopic / "qrels", "a") as stream:
+        stream.write("1 2 d3 0\n")
+    with pytest.raises(InputError, match="qrels: line 6: topic 1, document d3 is judged twice"):
+        read_qrels(by_subtopic / "qrels", by_subtopic=True)
+
+
 def test_names_of_measures():
     assert [str(measure) for measure in parse_measures(["AP", "map", "ndcg_cut_10", "P(rel=2)@5"])] == [
         "AP",
         "nDCG@10",
         "P(rel=2)@5",
     ]
+    assert [str(measure) for measure in parse_measures("RR,P_5")] == ["RR", "P@5"]  # not letter by letter
     with pytest.raises(OptionError, match="measures: 'Magic@3' is not a measure"):
         parse_measures(["Magic@3"])
     with pytest.raises(OptionError, match="measures: no measure is given"):

@@ -36,18 +36,19 @@ def material(tmp_path):
     return tmp_path, qrels, runs
 
 
-@pytest.mark.parametrize("complete", [True, False])
-def test_r_loss_is_counted_over_the_topics_whose_ap_gets_worse(material, capsys, complete):
+@pytest.mark.parametrize("topics", ["", "--no-complete", "--all-judged"])
+def test_r_loss_is_counted_over_the_topics_whose_ap_gets_worse(material, capsys, topics):
     folder, qrels, runs = material
     flags = ["--qrels", f"{folder}/qrels", "--baseline", f"{folder}/base.txt", f"{folder}/treated.txt", "--per-query"]
-    verb.main([*flags, "--measures", f"R-Loss@{DEPTH},AP", "--format", "json", *([] if complete else ["--no-complete"])])
+    verb.main([*flags, "--measures", f"R-Loss@{DEPTH},AP", "--format", "json", *topics.split()])
     record = json.loads(capsys.readouterr().out)
     expected = {}
     for qid, relevant in qrels.items():
         before, after = (runs[name].get(qid, []) for name in ("base", "treated"))
-        if not complete and not after:
+        if topics == "--no-complete" and not after:
             continue
-        worse = average_precision(after, relevant) < average_precision(before, relevant) and (complete or before)
+        worse = average_precision(after, relevant) < average_precision(before, relevant)
+        worse = worse and (topics == "--all-judged" or (before and after))
         lost = len(relevant & set(before[:DEPTH])) - len(relevant & set(after[:DEPTH]))
         expected[str(qid)] = float(lost if worse else 0)
     name = f"R-Loss@{DEPTH}"

@@ -51,14 +51,20 @@ def test_all_forms_of_documents_are_taken(ranker, docids):
     assert named[0].document.metadata == {"n": 2}
     assert asyncio.run(ranker.rank_async(TEXT, ["a"] * 15, docids))[0].doc_id == plain[0].doc_id
     assert ranker.rank(TEXT, "one", [docids[0]])[0].doc_id == docids[0]
-    assert ranker.score(TEXT, docids[0]) == ranker.rank(TEXT, "one", [docids[0]])[0].score
+    single = ranker.rank(TEXT, "one", docids[0], {"n": 3})  # as the library's own rankers take one document
+    assert single[0].doc_id == docids[0] and single[0].document.metadata == {"n": 3}
+    assert ranker.score(TEXT, "one", docids[0]) == ranker.score(TEXT, Document(text="a", doc_id=docids[0])) == single[0].score
 
 
 def test_documents_without_a_known_id_are_named(ranker):
     with pytest.raises(InputError, match="doc_ids are needed"):
         ranker.rank(TEXT, ["a text"])
+    with pytest.raises(InputError, match="doc_ids are needed"):
+        ranker.score(TEXT, "a text")
     with pytest.raises(InputError, match="1 documents but 2 doc_ids"):
         ranker.rank(TEXT, ["a text"], ["1", "2"])
+    with pytest.raises(InputError, match="2 documents but 1 doc_ids"):
+        ranker.rank(TEXT, ["a text", "another"], "12")
     with pytest.raises(InputError, match="document 0 has no doc_id"):
         ranker.rank(TEXT, [Document(text="a")])
     with pytest.raises(InputError, match="such as elsewhere"):

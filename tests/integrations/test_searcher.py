@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import multiprocessing
 import os
 import pickle
+import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from kernelsearch import index as index_verb
+from kernelsearch.api.results import Hit
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
-from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
+from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher, PyseriniHit, anserini_scores
 from kernelsearch.lucene import jvm
 from kernelsearch.rerankers import registry
-from tests.conftest import DEMO, build_texts
+from tests.conftest import DEMO, TINY, build_texts, write_jsonl
 
 SETTINGS = {
     "bm25": lambda searcher: searcher.set_bm25(1.2, 0.75),
@@ -43,6 +48,52 @@ def test_lists_equal_anserinis_to_the_last_bit(demo_index, topics, setting, k):
     assert [plain(searcher.search(text, k)) for text in texts] == expected
     batch = searcher.batch_search(texts, [str(number) for number in range(len(texts))], k=k, threads=2)
     assert [plain(hits) for hits in batch.values()] == expected
+
+
+@pytest.mark.parametrize("feedback", ["RM3", "Rocchio"])
+def test_feedback_that_pyserini_refuses_is_refused_in_one_line(demo_index, tmp_path, feedback):
+    """Feedback without document vectors is Pyserini's TypeError, a Lucene query without its text its NotImplementedError."""
+    from jnius import autoclass
+
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "index"), "--no-docvectors"])
+    searcher = KernelSearcher(tmp_path / "index")
+    with pytest.raises(TypeError, match=f"index: {feedback} needs document vectors, which this index doesn't store") as caught:
+        getattr(searcher, f"set_{feedback.lower()}")()
+    assert isinstance(caught.value, IndexProblem) and "\n" not in str(caught.value)
+    assert searcher.get_feedback_terms("tap") is None  # the setting stays as it was
+    searcher = KernelSearcher(tmp_path / "index", **{feedback.lower(): True})  # our own feedback needs no vectors
+    assert searcher.search("tap")
+    with pytest.raises(TypeError, match=f"{feedback} needs document vectors"):  # Anserini's does
+        searcher.search("tap", fields={"contents": 1.0})
+
+    query = autoclass("org.apache.lucene.search.TermQuery")(autoclass("org.apache.lucene.index.Term")("contents", "tap"))
+    searcher = KernelSearcher(demo_index)
+    getattr(searcher, f"set_{feedback.lower()}")()
+    for search in (lambda: searcher.search(query), lambda: searcher.batch_search([query], ["1"], fields={"contents": 1.0})):
+        with pytest.raises(NotImplementedError, match=f"^search: {feedback} needs the query's text; a Lucene query") as caught:
+            search()
+        assert isinstance(caught.value, InputError)
+    with pytest.raises(NotImplementedError, match="rerankers need the query's text"):
+        KernelSearcher(demo_index, rerank="pert").search(query)
+    with pytest.raises(NotImplementedError, match="fields can't be chosen for a Lucene query"):
+        KernelSearcher(demo_index).search(query, fields={"contents": 1.0})
+
+
+def test_searchers_and_hits_pass_for_pyserinis(demo_index, monkeypatch):
+    searcher = KernelSearcher(demo_index, rerank="pert")
+    hits = searcher.search("dripping tap", 5)
+    assert (searcher.__class__, hits[0].__class__) == (KernelSearcher, PyseriniHit)
+    theirs = types.ModuleType("pyserini.search.lucene")
+    theirs.LuceneSearcher, theirs.JScoredDoc = type("LuceneSearcher", (), {}), type("JScoredDoc", (), {})
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    assert isinstance(searcher, theirs.LuceneSearcher) and isinstance(searcher, KernelSearcher)
+    assert all(isinstance(hit, theirs.JScoredDoc) and isinstance(hit, Hit) for hit in hits)
+    reranked = KernelReranker(demo_index, "pert").rerank("dripping tap", hits)
+    assert isinstance(hits, list) and isinstance(reranked, list) and isinstance(reranked[0], theirs.JScoredDoc)
+    again = pickle.loads(pickle.dumps(hits))
+    assert plain(again) == plain(hits) == plain(copy.copy(hits)) == plain(hits[:3]) + plain(hits[3:]) == plain(hits.copy())
+    assert type(again[0]) is PyseriniHit and plain(copy.copy(searcher).search("dripping tap", 5)) == plain(hits)
 
 
 def test_feedback_terms_equal_anserinis(demo_index, topics):

@@ -19,6 +19,7 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.shards import index_fingerprint
+from kernelsearch.lucene.simple import simple_search, simple_searcher
 from tests.conftest import TINY, build_texts, write_jsonl
 from tests.lucene.plain_postings import PlainPostings
 
@@ -47,15 +48,18 @@ def zipf(size):
     return weights / weights.sum()
 
 
-def change(path, delete, add):
-    """Deletes and adds documents with Lucene's own writer, as another program would; every call adds a segment."""
+def change(path, delete, add, doc_values="BinaryDocValuesField"):
+    """Deletes and adds documents with Lucene's own writer, as another program would; every call adds a segment.
+
+    Identifiers have `doc_values` of this class; Anserini's with Lucene 8 had SortedDocValuesField.
+    """
+    jvm.start()
     from jnius import autoclass, cast
 
-    LuceneIndex(path).close()  # Java runs
     lucene = "org.apache.lucene"
     names = (
         *(f"{lucene}.index.{name}" for name in ("IndexWriter", "IndexWriterConfig", "NoMergePolicy", "Term", "IndexOptions")),
-        *(f"{lucene}.document.{name}" for name in ("Document", "Field", "FieldType", "StringField", "BinaryDocValuesField")),
+        *(f"{lucene}.document.{name}" for name in ("Document", "Field", "FieldType", "StringField", doc_values)),
         *(f"{lucene}.store.FSDirectory", "java.nio.file.Paths", f"{lucene}.util.BytesRef"),
         "io.anserini.analysis.DefaultEnglishAnalyzer",
     )
@@ -74,12 +78,31 @@ def change(path, delete, add):
     for record in add:
         document = java["Document"]()
         document.add(java["StringField"]("id", record["id"], autoclass("org.apache.lucene.document.Field$Store").YES))
-        document.add(java["BinaryDocValuesField"]("id", java["BytesRef"](record["id"].encode())))
+        document.add(java[doc_values]("id", java["BytesRef"](record["id"].encode())))
         text = cast("java.lang.CharSequence", autoclass("java.lang.String")(record["contents"]))
         document.add(java["Field"]("contents", text, kind))
         writer.addDocument(document)
     writer.commit()
     writer.close()
+
+
+@pytest.mark.parametrize("feedback", [None, RM3(), Rocchio()])
+def test_an_index_of_lucene_8_is_searched_as_anserini_searches_it(tmp_path, feedback):
+    """Its ids have sorted doc values; Anserini then breaks ties by the order of indexing, here not that of docids."""
+    texts = ["same words", "same words", "other words here", "words and more words", "same tap", "a tap"] * 2
+    records = [{"id": f"d{99 - number}", "contents": text} for number, text in enumerate(texts)]
+    for part in (records[:5], records[5:]):  # two segments
+        change(tmp_path, [], part, "SortedDocValuesField")
+    index = Index(tmp_path)
+    anserini = simple_searcher(index.lucene, BM25Model(), feedback)
+    assert not anserini.backwardsCompatibilityLucene8
+    anserini.backwardsCompatibilityLucene8 = True  # Anserini reads it from the release that wrote the segments
+    for text in ("same words", "tap"):
+        ours = index.lucene.search([index.query(text)], feedback=feedback)[0]
+        assert ours.docs.tolist() == simple_search(anserini, text, 1000).docs.tolist()
+        assert len(set(ours.scores.tolist())) < ours.depth  # there are ties
+    assert sorted(index.search("same words", rerank="pert").docids) == sorted(index.search("same words").docids)
+    assert index.search("same words").docids[:2] == ["d99", "d98"]
 
 
 def test_analysis_is_anserinis(tiny):

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernelsearch import index as index_verb
 from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
 from kernelsearch.integrations.pyserini_data import pyserini_topics
 from kernelsearch.lucene import jvm
 from kernelsearch.trec import read_topics
-from tests.conftest import DEMO
+from tests.conftest import DEMO, TINY, write_jsonl
 from tests.pyserini.test_same_process import jdk_for_pyserini
 
 pytestmark = [
@@ -95,6 +96,33 @@ def test_lists_are_lucene_searchers_to_the_last_bit(demo_index, lucene):
     for text in list(read_topics(DEMO / "topics.tsv").values())[:20]:
         theirs = [(hit.docid, hit.score, hit.lucene_docid) for hit in lucene.search(text, 100)]
         assert [(hit.docid, hit.score, hit.lucene_docid) for hit in ours.search(text, 100)] == theirs
+
+
+def test_searchers_and_hits_are_instances_of_pyserinis_classes(demo_index, lucene):
+    from pyserini.search.lucene import JScoredDoc, LuceneSearcher
+
+    ours = KernelSearcher(demo_index, rerank="pert")
+    for searcher in (lucene, ours):
+        assert isinstance(searcher, LuceneSearcher)
+        assert isinstance(searcher.search(TEXT)[0], JScoredDoc) and isinstance(searcher.search(TEXT), list)
+    # each where the other is expected, too
+    assert len(KernelReranker(ours, "pert").rerank(TEXT, lucene.search(TEXT))) == 10
+
+
+def test_feedback_fails_where_pyserinis_does(demo_index, lucene, tmp_path):
+    from jnius import autoclass
+    from pyserini.search.lucene import LuceneSearcher
+
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "index"), "--no-docvectors"])
+    query = autoclass("org.apache.lucene.search.TermQuery")(autoclass("org.apache.lucene.index.Term")("contents", "tap"))
+    for kind in (LuceneSearcher, KernelSearcher):
+        with pytest.raises(TypeError):
+            kind(str(tmp_path / "index")).set_rm3()
+        searcher = kind(str(demo_index.path))
+        searcher.set_rm3()
+        with pytest.raises(NotImplementedError):
+            searcher.search(query)
 
 
 def test_java_hits_come_back_as_java_hits(lucene):

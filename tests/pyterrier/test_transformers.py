@@ -7,12 +7,14 @@ import inspect
 import logging
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts
@@ -59,6 +61,28 @@ def test_the_retriever_gives_the_indexes_lists(demo_index, topics, bm25):
     for qid, text in topics.head(5).itertuples(index=False):
         assert by_query(result)[qid] == demo_index.search(text, k=100).docids
     assert (result.groupby("qid")["rank"].min() == 0).all()
+
+
+def test_ties_are_in_the_order_of_the_ranks_whatever_the_order_of_the_rows(bm25, topics):
+    """Scores are rounded so that they tie; a document that the method can't tell from others keeps its place."""
+    results = bm25(topics.head(12))
+    results["score"] = results["score"].round()
+    shuffled = results.sample(frac=1, random_state=0).reset_index(drop=True)
+    assert results.duplicated(["qid", "score"]).sum() > 100
+    for transformer in (ks.KernelLSA(bm25.index), ks.Perturbation(bm25.index), ks.Auto(bm25.index)):
+        expected, found = by_query(transformer(results)), by_query(transformer(shuffled))
+        assert found == expected
+    weights = [ks.Expansion(bm25.index)(frame).sort_values("qid")["query_toks"].to_list() for frame in (results, shuffled)]
+    assert weights[0] == weights[1]
+
+
+def test_fused_scores_that_tie_are_in_the_order_of_the_ranks(bm25, topics):
+    results = bm25(topics.head(4))
+    results["features"] = [np.array([score]) for score in results["score"].round()]
+    qrels = pd.DataFrame({"qid": results["qid"], "docno": results["docno"], "label": (results["rank"] % 3 == 0).astype(int)})
+    fusion = ks.Fusion(learner="combsum")
+    fusion.fit(results, qrels)
+    assert by_query(fusion.transform(results.sample(frac=1, random_state=0))) == by_query(results)
 
 
 def test_one_query_by_text(bm25):
@@ -230,6 +254,16 @@ def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
     assert (result.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
     before = by_query(bm25(topics.head(4)))
     assert by_query(result) != before, "the log changes something"
+
+
+def test_a_transformer_uses_the_basis_that_was_fitted_last(demo_index, topics, tmp_path):
+    index = kernelsearch.open(shutil.copytree(demo_index.path, tmp_path / "demo"))
+    pipeline = ks.Retriever(index, 50) >> ks.KernelLSA(index, retrieve=0)
+    before = by_query(pipeline(topics.head(4)))
+    index.train("klsa", dims=3)
+    after = by_query(pipeline(topics.head(4)))
+    opened = kernelsearch.open(index.path)
+    assert before != after == by_query((ks.Retriever(opened, 50) >> ks.KernelLSA(opened, retrieve=0))(topics.head(4)))
 
 
 def test_relevance_classifiers(demo_index, topics, bm25):

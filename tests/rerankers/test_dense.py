@@ -245,7 +245,7 @@ def test_dense_rm_is_the_inner_product_with_the_posterior_mean(index):
     assert table == pytest.approx([expected[docid] for docid in ["d1", "d2", "d3", "d4", "d5", "d6"]], rel=1e-5)
 
 
-def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys):
+def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path):
     reranker = AutoReranker(index)
     assert reranker.recipe[-1] == "dense:m" and reranker.sources == ("rm", "dense:m")
     assert "dense:m" not in AutoReranker(index, vectors="none").recipe and "dense:m" not in AutoReranker(tiny).recipe
@@ -253,7 +253,9 @@ def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys
     ranked = reranker.apply(query, index.lucene.search([query], 10)[0], Context(hits=10))
     assert set(IDS) <= set(index.forward.docids.take(ranked.docs))  # those that share no word with the query, too
     without = kernelsearch.open(tmp_path / "index")
-    assert "dense:m" not in AutoReranker(without).recipe and "words alone" in capsys.readouterr().err
+    words = AutoReranker(without)
+    assert "dense:m" not in words.recipe and "where do the queries' vectors come from" in dict(words.parts)["vectors"]
+    assert dict(reranker.parts)["vectors m"] is None
     with pytest.raises(OptionError, match="where do the queries' vectors come from"):
         AutoReranker(without, vectors="m")
     with pytest.raises(ArtefactError):
@@ -561,10 +563,11 @@ def test_auto_without_positions_adds_the_weights_of_the_match_to_the_first_stage
 
 
 @pytest.mark.parametrize(("count", "used"), [(2, False), (3, True)])
-def test_auto_takes_vectors_that_half_of_the_documents_have(index, tmp_path, caplog, count, used):
+def test_auto_takes_vectors_that_half_of_the_documents_have(index, tmp_path, count, used):
     index.add_vectors("m", np.eye(8)[:count], IDS[:count])
-    with caplog.at_level("INFO"):
-        opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})
-        assert AutoReranker(opened).vectors == ("m" if used else None)
-    assert (f"auto: words alone: {count} of 6 documents have a vector; --auto.vectors m uses them" in caplog.text) != used
+    opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})
+    reranker = AutoReranker(opened)
+    assert reranker.vectors == ("m" if used else None)
+    reason = f"not in use: vectors ({count} of 6 documents have a vector; --auto.vectors m uses them)"
+    assert (reason in reranker.parts_in_use) != used
     assert AutoReranker(opened, vectors="m").vectors == "m"

@@ -280,9 +280,11 @@ def test_weights_of_auto(demo_index):
 
 def test_without_a_basis_only_klsa_is_left_out(demo_index, monkeypatch):
     recipe = ("first", "klsa", "klsa:lambda=1", "title", "read:first/klsa:lambda=1", "read:first/rm")
-    assert tuple(recipes.available(recipe, demo_index, "auto")) == recipe
+    assert tuple(recipes.available(recipe, demo_index)[0]) == recipe
     monkeypatch.setattr(recipes, "has_basis", lambda index: False)  # a large index
-    assert list(recipes.available(recipe, demo_index, "auto")) == ["first", "title", "read:first/rm"]
+    offered, ((name, missing),) = recipes.available(recipe, demo_index)
+    assert list(offered) == ["first", "title", "read:first/rm"]
+    assert name == "klsa" and missing is not None and "kernelsearch.train" in missing
 
 
 def test_without_sources_the_pool_is_the_list(demo_index, asked):

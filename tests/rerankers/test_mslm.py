@@ -300,9 +300,8 @@ def test_a_collection_that_does_not_fit_in_memory_gets_the_same_scores(index, mo
     query, before = first_stage(index, "pump seal")
     expected = MultiScaleLM(index, mix=1.0).apply(query, before)
     monkeypatch.setattr(mslm_reranker, "IN_MEMORY", 0)
-    other = MultiScaleLM(index, mix=1.0)
-    after = other.apply(query, before)
-    assert other._reading_order is None
+    monkeypatch.setattr(mslm_reranker, "_reading_order", None)  # not called
+    after = MultiScaleLM(index, mix=1.0).apply(query, before)
     assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()
 
 
@@ -383,12 +382,15 @@ def test_arrays_of_a_graph_that_do_not_fit_are_refused_by_name(index, name, chan
 
 
 def test_a_collection_of_as_many_tokens_as_the_limit_gets_a_graph_and_is_kept_in_memory(index, monkeypatch):
-    tokens = index.forward.statistics.tokens
+    tokens, whole = index.forward.statistics.tokens, mslm_reranker._reading_order
+    in_memory = []
+    monkeypatch.setattr(mslm_reranker, "_reading_order", lambda forward: in_memory.append(limit) or whole(forward))
     for limit, expected in ((tokens, True), (tokens - 1, False)):
         monkeypatch.setattr(mslm_graph, "SMALL", limit)
         assert mslm_graph.has_graph(index) == expected
         monkeypatch.setattr(mslm_reranker, "IN_MEMORY", limit)
-        assert (MultiScaleLM(index, semantic=0)._reading_order is not None) == expected
+        MultiScaleLM(index, semantic=0).word_ranges(np.array([0]))
+        assert (limit in in_memory) == expected
 
 
 @pytest.mark.parametrize(("graph", "missing"), [("vectors", "a file"), ("wordnet", "a folder")])

@@ -18,7 +18,7 @@ from kernelsearch.neighbours.sparse import LISTS
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.rbm25.evidence import click_evidence, examined
-from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
+from kernelsearch.rerankers.rbm25.query_vectors import SavedQueryVectors
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _ranks
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, validate
 from tests.conftest import build_texts
@@ -314,7 +314,7 @@ def test_an_index_of_queries_with_numbers_out_of_range_is_refused(name, values):
 
 def test_vectors_of_logged_queries_by_number():
     """Numbers of the log are not ascending here; a query without a vector has zeros, as has one that is not in the log."""
-    vectors = LoggedQueryVectors.__new__(LoggedQueryVectors)
+    vectors = SavedQueryVectors.__new__(SavedQueryVectors)
     vectors.ids = np.array([7, 2, 9, 4])
     vectors.rows = np.array([[1, 0], [0, 1], [0.6, 0.8], [0, 0]], dtype=np.float32)
     assert vectors.take(np.array([2, 9, 3, 7, 10, 1])).tolist() == pytest.approx(

@@ -62,14 +62,14 @@ def test_methods_are_applied_one_after_the_other(client, index):
 
 def test_a_topic_adds_measures_and_grades(client, index):
     from kernelsearch.cli.inputs import load_qrels
-    from kernelsearch.evaluation.measures import evaluate, parse_measures
+    from kernelsearch.evaluation.measures import DEFAULT, evaluate, parse_measures
 
     result = get(client, "/v1/demo/search", topic="d01", rerank="klsa")
     assert result["query"]["text"] == "dripping tap"
     qrels = load_qrels(str(DEMO / "qrels.txt"))["d01"]
     whole = index.search("dripping tap", rerank="klsa", k=1000)
-    expected = evaluate({"d01": qrels}, {"d01": list(zip(whole.docids, whole.scores, strict=True))}, parse_measures(["AP"]))
-    assert result["measures"]["AP"] == pytest.approx(expected.values["AP"]["d01"], abs=1e-6)
+    expected = evaluate({"d01": qrels}, {"d01": list(zip(whole.docids, whole.scores, strict=True))}, parse_measures(DEFAULT))
+    assert result["measures"] == pytest.approx({name: values["d01"] for name, values in expected.values.items()}, abs=1e-6)
     assert [entry["grade"] for entry in result["candidates"]] == [qrels.get(entry["docid"]) for entry in result["candidates"]]
 
 

@@ -17,7 +17,7 @@ from kernelsearch.clicks import store
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import ClickLogError, InputError
 from kernelsearch.serve import impressions
 from kernelsearch.serve import recording as recorder
 from kernelsearch.serve.catalogue import ServedIndex
@@ -104,9 +104,11 @@ def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, explicit):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
     spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db") if explicit else None)
     client = start(ServiceSettings((spec,), RequestLimits(threads=1, seconds=120), record_clicks=True))
-    assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
+    answer = client.get("/v1/demo/search?query=tap&rerank=rbm25").json()
+    assert answer["fallback"] == "the click log has no clicks yet"
+    assert [entry["docid"] for entry in answer["candidates"]] == shown(client, "tap")
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
-    assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None
+    assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] == {"queries": 0, "impressions": 0, "clicks": 0}
     docids = shown(client, "tap")
     assert click(client, docids[1], docids).json()["recorded"]
     assert shown(client, "tap", rerank="rbm25", hits=1) == [docids[1]]
@@ -136,6 +138,28 @@ def test_a_named_log_that_is_missing_is_refused_where_nothing_is_recorded(fitted
         recorder.ClickRecorder(index, str(tmp_path / "none.db"), False, ClickedLists())
     with pytest.raises(InputError, match=r"clicks: .*no such file"):
         recorder.ClickRecorder(index, str(tmp_path / "nofolder" / "none.db"), True, ClickedLists())
+
+
+@pytest.mark.parametrize("place", ["/proc/clicks.db", "read-only"])
+def test_recording_into_a_log_that_cannot_be_written_fails_at_the_start(start, fitted, tmp_path, monkeypatch, place):
+    if place == "read-only":
+        place = str(shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db"))
+        connect = sqlite3.connect  # the tests' user may write everywhere
+
+        def read_only(path, **more):
+            return connect(path if more.get("uri") else f"file:{path}?mode=ro", **{**more, "uri": True})
+
+        monkeypatch.setattr(sqlite3, "connect", read_only)
+    spec = IndexSpec("demo", str(fitted / "demo"), clicks=place)
+    with pytest.raises(ClickLogError, match=rf"^{place}: cannot be written"):
+        start(ServiceSettings((spec,), RequestLimits(threads=1), record_clicks=True))
+
+
+def test_starting_to_record_changes_nothing_in_a_log(fitted, tmp_path):
+    path = shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    recorder.ClickRecorder(kernelsearch.open(fitted / "demo"), str(path), True, ClickedLists())
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
 def test_nothing_about_people_is_stored(recording, tmp_path):

@@ -108,6 +108,46 @@ def test_the_new_state_is_served_and_no_answer_mixes_both(start, folders):
     assert client.get("/v1/indexes").json()["indexes"][0]["documents"] == 40
 
 
+def test_the_parts_of_auto_that_an_index_built_again_lacks_are_named(start, folders, monkeypatch):
+    """`index --force` drops what was fitted; a large index is not fitted on its first use."""
+    live, _ = folders
+    kernelsearch.open(live).train("klsa", dims=3)
+    kernelsearch.open(live).train("mslm")
+    monkeypatch.setattr("kernelsearch.rerankers.klsa.reranker.FIT_ON_USE", 0)
+    monkeypatch.setattr("kernelsearch.rerankers.mslm.graph.SMALL", 0)
+    client = serve(start, live)
+
+    def parts() -> dict[str, str | None]:
+        (auto,) = (state for state in client.get("/v1/indexes").json()["indexes"][0]["methods"] if state["name"] == "auto")
+        assert auto["ready"] and all(part["in_use"] == (part["why"] is None) for part in auto["parts"])
+        return {part["name"]: part["why"] for part in auto["parts"]}
+
+    def notes() -> list[list[str]]:
+        query = "query=tap&rerank=auto"
+        answers = [client.get(f"/v1/live/{path}?{query}").json() for path in ("search", "explain")]
+        answers.append(client.post("/v1/live/batch", json={"queries": ["tap"], "rerank": ["auto"]}).json())
+        columns = client.get(f"/v1/live/compare?{query}").json()["columns"]
+        assert columns[0]["notes"] == []
+        return [answer["notes"] for answer in (*answers, columns[1])]
+
+    line = "auto: in use: mslm, related words, klsa; not in use: vectors (the index has none)"
+    assert notes() == [[line]] * 4 and [name for name, why in parts().items() if why is None] == [
+        "mslm",
+        "related words",
+        "klsa",
+    ]
+    source = write_jsonl(
+        live.parent / "again.jsonl", [{"id": f"new{n}", "title": "new", "contents": "a tap"} for n in range(9)]
+    )
+    index_verb.main(["--input", str(source), "--index", str(live), "--force"])
+    wait_for(lambda: client.get("/v1/indexes").json()["indexes"][0]["documents"] == 9)
+    after = parts()
+    assert after["mslm"] is None and "kernelsearch.train --index live --rerank mslm" in after["related words"]
+    assert "kernelsearch.train --index live --rerank klsa" in after["klsa"]
+    (told,) = {line for lines in notes() for line in lines}
+    assert told.startswith("auto: in use: mslm; not in use: related words (") and after["klsa"] in told
+
+
 def test_nothing_of_the_old_state_is_written_into_the_new_one(folders):
     live, new = folders
     opened = kernelsearch.open(live)

@@ -186,8 +186,13 @@ def test_a_port_in_use_is_named(fitted, monkeypatch):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        with pytest.raises(InputError, match=rf"^--host, --port: cannot listen on 127\.0\.0\.1:{port}$"):
+        opened = []
+        monkeypatch.setattr("kernelsearch.serve.server.make_app", opened.append)
+        with pytest.raises(
+            InputError, match=rf"^--host, --port: cannot listen on 127\.0\.0\.1:{port} \(Address already in use\)$"
+        ):
             serve.main(["--index", str(fitted / "demo"), "--port", str(port)])
+        assert not opened  # a large index takes long
 
 
 def test_endpoints_require_the_key(start, settings):

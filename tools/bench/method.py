@@ -150,7 +150,7 @@ def recipe(index: Index, hits: int, apart: bool) -> dict[str, System]:
     Each of the default sources brings `hits` documents of `index` per query.
     """
     wanted = dict.fromkeys((*parse_recipe(RECIPE), *auto_weights(index, None)))
-    names = tuple(dict.fromkeys(available(tuple(wanted), index, "fusion").values()))
+    names = tuple(dict.fromkeys(available(tuple(wanted), index)[0].values()))
     pipeline, sources = Pipeline(index, FirstStage(hits=hits), []), parse_recipe(SOURCES)
 
     def by(features: Features) -> System:

@@ -13,7 +13,7 @@ from tools.reproduce.fusion_tables import RATIOS
 
 LEARNERS = ("SimListMKL", "SimTripletBoost", "SimTripletSVM", "SimTripletNet")
 RIVALS = ("RM3", "Rocchio", "PRCL", "RM3 + PRCL")
-FUSED = ("best single", "RRF", "CombSUM", "CombMNZ", "auto", "best, no votes", *LEARNERS, "best")
+FUSED = ("best single", "TiedRRF", "CombSUM", "CombNonzero", "auto", "best, no votes", *LEARNERS, "best")
 ROWS = ("BM25", *RIVALS, *FUSED)
 #: The collections that averages are taken over: each once.
 COUNTED = ("cran", "cacm", "cisi", "npl", "nfcorpus")

@@ -18,7 +18,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.choose import Best
-from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
+from kernelsearch.learning.ranking.fusers import CombNonzero, CombSUM, Learner, TiedRRF
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
@@ -215,7 +215,7 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
         worth = {feature: evaluate(qrels, run, parse_measures(["AP"])).mean("AP") for feature, run in singles.items()}
         best = max(worth, key=lambda feature: worth[feature])
         runs["best single"], notes["best single"] = singles[best], best
-        for label, fuser in (("RRF", RRF()), ("CombSUM", CombSUM(normalise="none")), ("CombMNZ", CombMNZ())):
+        for label, fuser in (("TiedRRF", TiedRRF()), ("CombSUM", CombSUM(normalise="none")), ("CombNonzero", CombNonzero())):
             scores = fuser.fit(plain["X"], plain["y"], plain["place"]).predict(plain["X"], plain["place"])
             runs[label] = run_of(index, plain, scores)
         if memory is None:

@@ -1,4 +1,4 @@
-"""Fusion without learning: CombSUM, CombMNZ, reciprocal ranks.
+"""Fusion without learning: CombSUM, and variants of CombMNZ and of reciprocal ranks for complete tables.
 
 Fox & Shaw, "Combination of Multiple Searches" (TREC-2, 1994); Cormack, Clarke & Büttcher, "Reciprocal Rank Fusion outperforms
 Condorcet and individual Rank Learning Methods" (SIGIR 2009).
@@ -37,6 +37,7 @@ class Learner:
 
     name = "learner"
     normalise = "z"
+    listwise = False  #: whether a row's score depends on other rows of its list, besides the normalisation
     needs_fit = False  #: whether predict needs a fit before
     features_: int
 
@@ -100,7 +101,14 @@ class Learner:
         """What scikit-learn's tools (`check_estimator`, `Pipeline`, model selection) ask about an estimator."""
         from sklearn.utils import Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=True), requires_fit=self.needs_fit)
+        # A score depends on the other rows of the list: predictions of parts of a table differ, as those of an estimator with
+        # chance do, which is the tag that exempts from the checks of parts.
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            requires_fit=self.needs_fit,
+            non_deterministic=self.listwise or self.normalise != "none",
+        )
 
     def require_fit(self) -> None:
         """Raises scikit-learn's NotFittedError where the learner has to be fitted and isn't."""
@@ -150,10 +158,14 @@ class CombSUM(Learner):
         return table * weights
 
 
-class CombMNZ(Learner):
-    """The sum of min-max normalised features times how many of them are above their lowest value in the list."""
+class CombNonzero(Learner):
+    """The sum of min-max normalised features times how many of them are above their lowest value in the list.
 
-    name = "combmnz"
+    CombMNZ counts the lists that have the document, which a table with a value for every row can't tell.
+    """
+
+    name = "nonzero"
+    listwise = True
     normalise = "minmax"
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
@@ -162,10 +174,14 @@ class CombMNZ(Learner):
         return result
 
 
-class RRF(Learner):
-    """The sum over features of 1 / (k + rank); rows that a feature scores alike share their mean rank."""
+class TiedRRF(Learner):
+    """Reciprocal rank fusion, the sum over features of 1 / (k + rank), in which rows that tie share their mean rank.
 
-    name = "rrf"
+    Reciprocal rank fusion of runs gives ties the ranks of their order in the run, which a table doesn't have.
+    """
+
+    name = "tied-rrf"
+    listwise = True
     normalise = "none"
 
     def __init__(self, *, k: float = 60.0) -> None:

@@ -127,7 +127,7 @@ class OnlineSimListMKL(LinearLearner):
         self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
-        require_contrast((labels > 0).astype(np.float64), lists)
+        require_contrast(labels, lists)  # where grades differ but all are relevant, the start is kept
         if start:
             self.features_ = table.shape[1]
             self.weights_ = np.full(self.features_, self.strength / self.features_)

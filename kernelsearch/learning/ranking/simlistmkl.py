@@ -48,7 +48,7 @@ class _Boosted(Learner):
         self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
-        require_contrast((labels > 0).astype(np.float64), lists)
+        require_contrast(labels, lists)  # where grades differ but all are relevant, the start is kept
         self.features_ = table.shape[1]
         return normalise_features(table, lists, self.normalise), labels, lists
 

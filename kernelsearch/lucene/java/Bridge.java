@@ -29,6 +29,8 @@ import org.apache.lucene.index.BinaryDocValues;
 import org.apache.lucene.index.CheckIndex;
 import org.apache.lucene.index.CodecReader;
 import org.apache.lucene.index.DirectoryReader;
+import org.apache.lucene.index.DocValuesType;
+import org.apache.lucene.index.FieldInfo;
 import org.apache.lucene.index.FilterCodecReader;
 import org.apache.lucene.index.IndexReader;
 import org.apache.lucene.index.IndexWriter;
@@ -58,6 +60,7 @@ import org.apache.lucene.search.Query;
 import org.apache.lucene.search.QueryVisitor;
 import org.apache.lucene.search.ScoreDoc;
 import org.apache.lucene.search.Sort;
+import org.apache.lucene.search.SortField;
 import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.search.TermStatistics;
 import org.apache.lucene.search.similarities.BM25Similarity;
@@ -273,6 +276,20 @@ public final class Bridge {
     try (FSDirectory directory = FSDirectory.open(Paths.get(path))) {
       return SegmentInfos.readLatestCommit(directory).getIndexCreatedVersionMajor();
     }
+  }
+
+  /**
+   * Anserini's order of hits: score, then identifier; in an index of Lucene 8, whose identifiers have doc values of another type, score,
+   * then document number.
+   */
+  public static Sort order(IndexReader reader) {
+    for (LeafReaderContext leaf : reader.leaves()) {
+      FieldInfo id = leaf.reader().getFieldInfos().fieldInfo("id");
+      if (id != null && id.getDocValuesType() != DocValuesType.NONE && id.getDocValuesType() != DocValuesType.BINARY) {
+        return new Sort(SortField.FIELD_SCORE, SortField.FIELD_DOC);
+      }
+    }
+    return new Sort(SortField.FIELD_SCORE, new SortField("id", SortField.Type.STRING_VAL));
   }
 
   public static IndexSearcher searcher(IndexReader reader, Similarity similarity) {
@@ -708,6 +725,7 @@ public final class Bridge {
     Method rerank = Class.forName("io.anserini.rerank.Reranker").getMethod("rerank", docsClass, contextClass);
     Object args = argsClass.getConstructor().newInstance();
     argsClass.getField("hits").setInt(args, 1);
+    argsClass.getField("arbitraryScoreTieBreak").setBoolean(args, order.getSort()[1] == SortField.FIELD_DOC);
     List<String> lines =
         each(
             queries,

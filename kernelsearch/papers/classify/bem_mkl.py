@@ -5,6 +5,8 @@ Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Eqs. 9
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -15,7 +17,16 @@ from kernelsearch.learning.bem import bem_weights, uniform_weights
 Array = NDArray[np.float64]
 
 
-class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class StackedKernels(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of transformers of stacked kernels, which says so to scikit-learn's tools: their tables don't fit."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.pairwise = False, True, True
+        return tags
+
+
+class BemMKL(StackedKernels):
     """Adds kernels with weights a = m⁺/‖m⁺‖, m the mean margin between a text's nearest miss and nearest hit.
 
     Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum, shape (texts, training texts).

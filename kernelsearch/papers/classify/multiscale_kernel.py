@@ -113,6 +113,11 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.eta = eta
         self.analyzer = analyzer
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.string = False, True
+        return tags
+
     def fit(self, X: Sequence[str], y: Any = None) -> MultiScaleKernel:
         """Learns from the training texts `X`; the labels `y` aren't used.
 

@@ -13,15 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelsearch.papers.classify.bem_mkl import stacked
+from kernelsearch.papers.classify.bem_mkl import StackedKernels, stacked
 
 Array = NDArray[np.float64]
 
 
-class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class SimpleMKL(StackedKernels):
     """Adds kernels with weights that are best for an SVM.
 
     Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum for `SVC(kernel="precomputed")`.

@@ -24,6 +24,7 @@ from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionErro
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import raise_shortage
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES
 from kernelsearch.papers.classify.bem_mkl import BemMKL
 from kernelsearch.papers.classify.multiscale_kernel import MultiScaleKernel
@@ -174,5 +175,6 @@ def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
         settings = ClassifierSettings.of(meta["parameters"])
         texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
         return LabelledTexts(texts, labels, others, similarities), settings
-    except (InputError, ValueError, KeyError, TypeError, OSError):
+    except (InputError, ValueError, KeyError, TypeError, OSError) as problem:
+        raise_shortage(problem)
         raise ArtefactError("damaged; train the classifier again", path=path) from None

@@ -46,7 +46,7 @@ from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.auto import AUTO, bound
 from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Part
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart, extended
 from kernelsearch.rerankers.fusion.feature import Feature
 from kernelsearch.rerankers.fusion.features import Features
@@ -61,7 +61,7 @@ MATCHED = 100
 
 
 class AutoReranker(FusedReranker[AutoSettings]):
-    """A weighted sum of z-scores over a fixed recipe; features that the index can't offer are left out, which is logged."""
+    """A weighted sum of z-scores over a fixed recipe; features that the index can't offer are left out (`parts`)."""
 
     method = AUTO
     normalise = "z"
@@ -70,15 +70,18 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.vectors = usable_vectors(index, self.settings.vectors, self.name)
+        self.vectors, part = usable_vectors(index, self.settings.vectors, self.name)
         wanted = auto_weights(index, self.vectors)
         weights: dict[str, float] = {}
-        for name, feature in available(tuple(wanted), index, self.name).items():
+        offered, parts = available(tuple(wanted), index)
+        self.parts = (*parts, part)
+        for name, feature in offered.items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]
         if self.vectors is not None:
             self.sources = (*self.sources, f"dense:{self.vectors}")
         elif PARTS in weights:
             self.sources = (*self.sources, PARTS)
+            self.parts = (*self.parts, Part("words inside identifiers", None))
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self._matching = [column for column, name in enumerate(self.recipe) if column == 0 or name == PARTS]

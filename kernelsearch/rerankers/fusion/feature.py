@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,9 @@ class FeatureContext:
     threads: int = 1
     training_votes: TrainingVotes | None = None
     runs: Mapping[str, str] = dataclass_field(default_factory=dict)
-    #: Features that others are built on, by name, so that they are made once.
-    shared: dict[str, Feature[Any]] = dataclass_field(default_factory=dict)
+    #: Features that others are built on, by name, so that they are made once. Features refer to this context: without weak
+    #: references, their maps would stay until Python collects cycles.
+    shared: WeakValueDictionary[str, Feature[Any]] = dataclass_field(default_factory=WeakValueDictionary)
     used_runs: set[str] = dataclass_field(default_factory=set)  #: names of the run files that a feature has read
     _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
     _reliabilities: dict[str, float] = dataclass_field(default_factory=dict)

@@ -23,6 +23,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,9 +160,8 @@ class ReadFeature(ReorderedFeature[ReadSettings]):
         self.match_name, _, inner = (settings.feature or "").partition("/")
         if not self.match_name or not inner:
             raise OptionError(f"feature read: {settings.feature!r} should read MATCH/FEATURE, as in read:mslm/rm")
-        if self.match_name not in context.shared:
-            context.shared[self.match_name] = build(parse(self.match_name), context)
-        self.match = context.shared[self.match_name]
+        self.match = context.shared.get(self.match_name) or build(parse(self.match_name), context)
+        context.shared[self.match_name] = self.match
         self.feature = build(parse(inner), context)
         self.role, self.meaning = self.feature.role, self.feature.meaning
         if self.role == CERTAINTY:
@@ -300,7 +300,7 @@ class Features:
         shared: Mapping[str, Feature[Any]] | None = None,
     ) -> None:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
-        context = FeatureContext(index, model, threads, training_votes, runs or {}, dict(shared or {}))
+        context = FeatureContext(index, model, threads, training_votes, runs or {}, WeakValueDictionary(shared or {}))
         self.shared = context.shared
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
         by_name = {}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.kernels.identifiers import joined_share
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
-from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.base import OpenedIndex, Part
 from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command
 from kernelsearch.vectors.store import names as vector_names
 from kernelsearch.vectors.truncation import reliability
 
-logger = logging.getLogger(__name__)
+#: The parts of a fusion that an index may lack, besides the methods.
+RELATED, VECTORS = "related words", "vectors"
 
 #: The match with the query: by positions and related words, by positions alone where a graph of related words takes training,
 #: and the first stage's score on an index without positions.
@@ -103,53 +103,59 @@ def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
     return weights
 
 
-def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str | None:
+def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> tuple[str | None, Part]:
     """The name of the vectors of `index` to use, None for words alone; `wanted` is an option's value, "none" for words alone.
 
     Vectors that the option names, or that were named when the index was opened, must be usable, otherwise OptionError or
-    ArtefactError is raised. Without a name, vectors that can't be used or that most documents lack are left out, which is
-    logged; `method` is the method's name, for the log.
+    ArtefactError is raised. Without a name, vectors that can't be used or that most documents lack are left out; the second
+    value says why. `method` is the method's name, for the reason.
     """
     name = wanted or index.vector_settings.default_name
-    if wanted == "none" or (name is None and not vector_names(index.artefacts)):
-        return None
+    if wanted == "none":
+        return None, Part(VECTORS, "turned off by an option")
+    if name is None and not vector_names(index.artefacts):
+        return None, Part(VECTORS, "the index has none")
     try:
         vectors = index.vectors(name)
         vectors.queries.require()
     except (ArtefactError, OptionError) as problem:
         if name is not None:
             raise
-        logger.info("%s: words alone, without vectors: %s", method, problem)
-        return None
+        return None, Part(VECTORS, str(problem))
     present, live = vectors.documents.present, index.forward.live
     if name is None and (present & live).sum() < ENOUGH_VECTORS * live.sum():
-        text = "%s: words alone: %d of %d documents have a vector; --%s.vectors %s uses them"
-        logger.info(text, method, (present & live).sum(), live.sum(), method, vectors.name)
-        return None
-    return vectors.name
+        count = (present & live).sum()
+        reason = f"{count} of {live.sum()} documents have a vector; --{method}.vectors {vectors.name} uses them"
+        return None, Part(VECTORS, reason)
+    return vectors.name, Part(f"{VECTORS} {vectors.name}", None)
 
 
-def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[str, str]:
-    """What an index can offer of a recipe: {feature of the recipe: feature in its place}; what is left out is logged.
-
-    `method` is the method's name, for the log.
-    """
+def available(recipe: Sequence[str], index: OpenedIndex) -> tuple[dict[str, str], list[Part]]:
+    """What an index can offer of a recipe: {feature of the recipe: feature in its place}, and the parts that it may lack."""
     offered = {name: name for name in recipe}
+    parts = []
+    if MATCH in offered:
+        parts += _match_parts(index)
     if MATCH in offered and not index.forward.has_positions:
         by_first_stage = {**dict(zip(READ_FEEDBACK, PLAIN_FEEDBACK, strict=True)), READ_CERTAINTY: CERTAINTY}
         offered = {name: by_first_stage.get(place, place) for name, place in offered.items()}
         offered[MATCH] = PLAIN
-        logger.info("%s: the index stores no positions, so the first stage's score takes the place of mslm", method)
     elif MATCH in offered and not has_graph(index):
         offered = {name: place.replace(f"read:{MATCH}/", f"read:{POSITIONS}/", 1) for name, place in offered.items()}
         offered[MATCH] = POSITIONS
-        command = training_command(index)
-        logger.info("%s: no graph of related words has been trained, so mslm goes without (%s makes one)", method, command)
-    if not has_basis(index) and any(_is_klsa(name) for name in offered):
-        offered = {name: place for name, place in offered.items() if not _is_klsa(name)}
-        command = fitting_command(index)
-        logger.info("%s: no latent basis has been fitted, so klsa is left out (%s fits one)", method, command)
-    return offered
+    if any(_is_klsa(name) for name in offered):
+        fitted = has_basis(index)
+        parts.append(Part("klsa", None if fitted else f"no latent basis has been fitted; {fitting_command(index)} fits one"))
+        offered = {name: place for name, place in offered.items() if fitted or not _is_klsa(name)}
+    return offered, parts
+
+
+def _match_parts(index: OpenedIndex) -> list[Part]:
+    if not index.forward.has_positions:
+        reason = "the index stores no positions, so the first stage's score takes its place"
+        return [Part(MATCH, reason), Part(RELATED, "they are part of mslm")]
+    graph = f"no graph has been trained; {training_command(index)} makes one"
+    return [Part(MATCH, None), Part(RELATED, None if has_graph(index) else graph)]
 
 
 def _is_klsa(name: str) -> bool:

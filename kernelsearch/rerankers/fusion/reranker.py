@@ -74,7 +74,8 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training",
                 path=index.name,
             )
-        self.model = models.load(path).effective()
+        self._saved = index.opened(models.load, path)  # others share it as long as it is referred to
+        self.model = self._saved.effective()
         if "normalise" not in self.model.notes:
             raise OptionError(
                 path, " was learned from a feature file, whose columns no index has", option=Flag("model", "fusion")
@@ -274,14 +275,17 @@ def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
                 option=Flag("vectors", "fusion"),
             )
         return _TrainingPlan(recipe, sources, {name: AUTO_WEIGHTS[name] for name in AUTO_WEIGHTS if name in recipe}, None)
-    vectors = usable_vectors(index, settings.vectors, FUSION.name)
+    vectors, part = usable_vectors(index, settings.vectors, FUSION.name)
     wanted = auto_weights(index, vectors)
     if vectors is not None:
         recipe = (*recipe, f"dense-rm:{vectors}")
         sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
     elif PARTS in wanted:
         sources = (*sources, PARTS) if sources else sources
-    offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, FUSION.name)
+    offered, parts = available(tuple(dict.fromkeys((*recipe, *wanted))), index)
+    for name, missing in (*parts, part):
+        if missing is not None:
+            logger.info("fusion: learns without %s: %s", name, missing)
     weights: dict[str, float] = {}
     for name, weight in wanted.items():
         if name in offered:

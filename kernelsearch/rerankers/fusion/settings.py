@@ -16,7 +16,7 @@ RECIPE = (
 #: The features that add candidates by default.
 SOURCES = "rm rm3 votes:power=4,fade=1.5"
 #: The names of --fusion.learner.
-LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "okwl", "oasis", "online", "combsum", "combmnz", "rrf")
+LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "okwl", "oasis", "online", "combsum", "nonzero", "tied-rrf")
 
 
 @dataclass(frozen=True, kw_only=True)

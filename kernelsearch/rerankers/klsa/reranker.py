@@ -98,6 +98,14 @@ class LatentBasis:
         """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
         return np.asarray(np.linalg.norm(self.rows, axis=1))
 
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The FAISS index over the rows of U."""
+        for kind in (*CLUSTERED, "hnsw"):
+            if (file := self.path / f"neighbours.{kind}").exists():
+                return Neighbours.load(file, kind, rows=len(self.rows), dims=self.dims)
+        return Neighbours.build(self.rows, "flat")
+
     def strongest_terms(self, dimension: int, count: int = 5) -> list[tuple[str, str]]:
         """The `count` terms with the largest loadings in a dimension, each after "-" where its sign is opposite to the first's,
         else after "".
@@ -184,7 +192,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
                 raise ArtefactError(f"no basis has been fitted for this index yet; make one with: {command}", path=path)
             logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
             self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
-        basis = LatentBasis(path)
+        basis = index.opened(LatentBasis, path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
                 "this basis was made for another index, or before this one changed; fit it again with: "
@@ -284,7 +292,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         vectors[:, : self.dims] = [query.vector for query in located]
         if self.automatic:  # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½
             vectors[:, : self.dims] *= self._roots
-        neighbours, products = self.neighbours.search(vectors, self.retrieve, effort=self.settings.effort)
+        neighbours, products = self.basis.neighbours.search(vectors, self.retrieve, effort=self.settings.effort)
         ranked = list(lists)
         for number, query, rows, similarities in zip(numbers, located, neighbours, products, strict=True):
             listed = lists[number]
@@ -364,14 +372,6 @@ class KernelLSA(Reranker[KernelLSASettings]):
                 option=Flag("scores", "klsa", value="kernel"),
             )
         return kernel
-
-    @cached_property
-    def neighbours(self) -> Neighbours:
-        """The FAISS index over the rows of U."""
-        for kind in (*CLUSTERED, "hnsw"):
-            if (file := self.basis.path / f"neighbours.{kind}").exists():
-                return Neighbours.load(file, kind, rows=len(self.basis.rows), dims=self.basis.dims)
-        return Neighbours.build(self.basis.rows, "flat")
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """The document's score by top-z document and latent dimension."""

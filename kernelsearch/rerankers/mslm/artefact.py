@@ -13,7 +13,7 @@ from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings
 
 def follow(change: DocumentChange) -> str:
     """Follows `change`: builds the graph again, with the level weights that were learned; returns "", nothing to report."""
-    saved = GraphArtefact.load(change.folder, change.old)
+    saved = GraphArtefact.load(change.folder, change.old.fingerprint, len(change.old.forward.terms))
     settings = MultiScaleFitSettings.of(artefacts.read_meta(change.folder, KIND, VERSION)["parameters"])
     graph = build_graph(change.new, settings)
     GraphArtefact(graph, saved.weights, saved.learned_for).save(change.target, settings, change.new.fingerprint)

@@ -47,13 +47,13 @@ class GraphArtefact:
         artefacts.save(path, KIND, VERSION, arrays=arrays, parameters=settings.to_dict(), fingerprint=fingerprint, extra=extra)
 
     @classmethod
-    def load(cls, path: Path, index: OpenedIndex) -> GraphArtefact:
-        """Reads the graph `path`, memory-mapped; raises ArtefactError where it is missing, damaged or not of `index`."""
-        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
+    def load(cls, path: Path, fingerprint: str, words: int) -> GraphArtefact:
+        """Reads the graph `path`, memory-mapped; ArtefactError where it is missing, damaged or not of this index."""
+        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         # Plain arrays over the same mapped memory: every small slice of a numpy.memmap is several times slower.
         indptr, indices, distances = (np.asarray(arrays[name]) for name in ("indptr", "indices", "distances"))
         graph = SemanticGraph(int(meta["extra"]["words"]), indptr, indices, distances)
-        if graph.words != len(index.forward.terms) or len(graph.indptr) != graph.words + 1:
+        if graph.words != words or len(graph.indptr) != graph.words + 1:
             raise ArtefactError("the graph's words aren't the index's; build it again", path=path)
         weights = np.asarray(arrays["weights"]) if "weights" in arrays else None
         return cls(graph, weights, meta["extra"].get("learned_for"))

@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.caching import once_per_object
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.pyramid.compiled import WordRanges
 from kernelsearch.kernels.pyramid.matching import LOCAL_MODES, Matcher
@@ -88,7 +90,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
             if all(scale.semantic == 0 for scale in self.scales):
                 return SemanticGraph.empty(len(self.forward.terms)), uniform
             return quick_graph(self.index), uniform
-        artefact = GraphArtefact.load(path, self.index)
+        artefact = self.index.opened(GraphArtefact.load, path, self.index.fingerprint, len(self.forward.terms))
+        self._artefact = artefact  # others share it as long as it is referred to
         learned_for = {**matching_options(MatchingSettings()), **(artefact.learned_for or {})}
         weights = artefact.weights if learned_for == matching_options(self.settings) else None
         if wanted == "learned" and weights is None:
@@ -187,18 +190,11 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def word_ranges(self, docs: NDArray[np.integer]) -> WordRanges:
         """Documents as word numbers in reading order."""
         docs = np.asarray(docs)
-        if self._reading_order is None:
+        if self.forward.statistics.tokens > IN_MEMORY:
             indptr, words = sequences(self.forward, docs)
             return WordRanges(words, indptr[:-1], indptr[1:])
-        starts, words = self._reading_order
+        starts, words = _reading_order(self.forward)
         return WordRanges(words, starts[docs], starts[docs + 1])
-
-    @cached_property
-    def _reading_order(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """All texts in reading order, (indptr, words), of a collection small enough to hold them in memory; else None."""
-        if self.forward.statistics.tokens > IN_MEMORY:
-            return None
-        return sequences(self.forward, np.arange(len(self.forward)))
 
     def level_scores(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
         """Raw similarities, shape (candidates, levels).
@@ -252,6 +248,12 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         from kernelsearch.rerankers.mslm.plot import plot
 
         plot(self, query, int(self.apply(query, candidates, context).docs[0]) if doc is None else doc, path)
+
+
+@once_per_object
+def _reading_order(forward: ForwardIndex) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """All texts of a collection in reading order, (indptr, words)."""
+    return sequences(forward, np.arange(len(forward)))
 
 
 def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:

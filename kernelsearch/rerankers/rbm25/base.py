@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,9 @@ from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries
 
 logger = logging.getLogger(__name__)
 
+#: Why a method does nothing on an empty log, such as one that a service has just begun.
+NO_CLICKS = "the click log has no clicks yet"
+
 #: The settings of a method on a click log.
 L = TypeVar("L", bound=ClickSettings)
 
@@ -36,8 +40,8 @@ class ClickReranker(Reranker[L]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         settings = self.settings
-        vectors = parse_query_kernel(settings.queries, index.vectors, Flag("queries", self.name))
-        weights = Weights(
+        self._vectors = vectors = parse_query_kernel(settings.queries, index.vectors, Flag("queries", self.name))
+        self._weights = weights = Weights(
             settings.click_weight,
             settings.ngram_weight,
             settings.term_weight,
@@ -49,16 +53,24 @@ class ClickReranker(Reranker[L]):
                 Flag("click-weight", self.name), ", ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
         self.log = open_log(index, settings.clicks, self.name)
-        self.similar = SimilarQueries(
-            index,
+        self.has_clicks = self.log.clicked_queries() > 0
+        if self.has_clicks:
+            _ = self.similar  # so that a log of another index is an error here and not in the first search
+        self.model = BM25Model(settings.k1, settings.b)
+
+    @cached_property
+    def similar(self) -> SimilarQueries:
+        """The search for similar queries in the log."""
+        settings = self.settings
+        return SimilarQueries(
+            self.index,
             self.log,
-            weights=weights,
+            weights=self._weights,
             union=settings.union_pearson,
             least=settings.min_similarity,
             borrowed=settings.borrowed,
-            vectors=vectors,
+            vectors=self._vectors,
         )
-        self.model = BM25Model(settings.k1, settings.b)
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
@@ -101,6 +113,8 @@ class ClickReranker(Reranker[L]):
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
         """The reranked lists; the log and the index are searched once for all queries."""
+        if not self.has_clicks:
+            return [self.keep(candidates, CannotAct(NO_CLICKS)) for candidates in lists]
         out = []
         similar = self.similar.find(queries, self.settings.similar, lists)
         retrieved = self.retrieve(similar, context)
@@ -119,7 +133,9 @@ class ClickReranker(Reranker[L]):
         return scores[np.searchsorted(docs, candidates.docs)]
 
     def find(self, query: Query, candidates: Candidates, context: Context) -> tuple[Similar, list[Candidates]]:
-        """The similar queries of one query, and their lists."""
+        """The similar queries of one query, and their lists. Raises CannotAct for a log without clicks."""
+        if not self.has_clicks:
+            raise CannotAct(NO_CLICKS)
         similar = self.similar.find([query], self.settings.similar, [candidates])[0]
         retrieved = self.retrieve([similar], context)
         return similar, [retrieved[number] for number in similar.ids.tolist()]

@@ -41,14 +41,12 @@ class LoggedQueryVectors:
         vectors.queries.require()
         wanted = {**stamp, "source": vectors.queries.stamp()}
         try:
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
-            if meta["parameters"] != wanted:
+            self.saved = index.opened(SavedQueryVectors, folder, index.fingerprint)
+            if self.saved.stamp != wanted:
                 raise ArtefactError("built for an earlier state of the log", path=folder)
         except ArtefactError:
             self._build(index, log, wanted, folder)
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
-        self.ids: NDArray[np.int64] = arrays["ids"]  #: the log's numbers of its clicked queries, ascending
-        self.rows: NDArray[np.float32] = arrays["rows"]  #: their unit vectors, shape (queries, dims)
+            self.saved = index.opened(SavedQueryVectors, folder, index.fingerprint)
 
     def _build(self, index: OpenedIndex, log: ClickLog, parameters: dict[str, Any], folder: Path) -> None:
         count, dims = log.clicked_queries(), self.vectors.documents.dims
@@ -88,6 +86,21 @@ class LoggedQueryVectors:
             if vector is not None:
                 out[row] = vector
         return unit_rows(out)
+
+
+class SavedQueryVectors:
+    """What is saved of a log's query vectors, memory-mapped from the folder `path`; another `fingerprint` is refused.
+
+    - `ids` (queries,): the log's numbers of its clicked queries
+    - `rows` (queries, dims): their unit vectors
+    - `stamp`: the state of the log and of the source of vectors that they were made from
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=fingerprint)
+        self.stamp: dict[str, Any] = meta["parameters"]
+        self.ids: NDArray[np.int64] = arrays["ids"]
+        self.rows: NDArray[np.float32] = arrays["rows"]
 
     def take(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Unit vectors of logged queries by their numbers in the log, shape (ids, dims)."""

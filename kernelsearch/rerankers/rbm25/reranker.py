@@ -118,7 +118,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def _open_pair_log(self) -> tuple[ClickLog, NDArray[np.integer]]:
         """The log of preference pairs, and the row in the index of each of its documents (number 0 is none)."""
         if self.settings.pairs_clicks is None:
-            return self.log, self.similar.rows
+            return self.log, self.similar.rows if self.has_clicks else np.array([-1])
         log = open_log(self.index, self.settings.pairs_clicks, self.name, "pairs-clicks")
         return log, np.concatenate([[-1], check_log(self.index, log, str(log.path))])
 

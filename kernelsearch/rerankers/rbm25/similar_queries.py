@@ -22,6 +22,7 @@ from scipy import sparse
 from kernelsearch.clicks.importing import import_log, is_database
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts, invariants
+from kernelsearch.core.caching import once_per_object
 from kernelsearch.core.errors import ArtefactError, ClickLogError, Flag, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
@@ -97,12 +98,31 @@ class CachedTerms:
         return np.fromiter((self._find(term) for term in terms), dtype=np.int32, count=len(terms))
 
 
+cached_terms = once_per_object(CachedTerms)
+
+
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for an index of queries whose `arrays` have numbers out of range; `meta` isn't used."""
     invariants.require_range("rows", arrays["rows"], -1, 2**31 - 1)
     invariants.require_range("queries", arrays["queries"], 0, 2**63)
     invariants.require_range("frequencies", arrays["frequencies"], 0, 2**31)
     invariants.require_length("frequencies", arrays["frequencies"], LISTS)
+
+
+class SavedQueries:
+    """What is saved of a log's clicked queries, memory-mapped from the folder `path`; another `fingerprint` is refused.
+
+    - `ids` (queries,): their numbers in the log, in the order of `near`, the FAISS index over their features
+    - `rows` (documents of the log + 1,): row of each of its documents in the index, -1 if it has none; number 0 is none
+    - `stamp`: the state of the log that they were made from
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
+        self.stamp: dict[str, Any] = meta["parameters"]
+        self.rows: NDArray[np.int32] = arrays["rows"]
+        self.ids: NDArray[np.int64] = arrays["queries"]
+        self.near = SparseNeighbours.load(path / "queries.faiss", arrays["frequencies"], len(self.ids))
 
 
 class SimilarQueries:
@@ -131,7 +151,7 @@ class SimilarQueries:
     ) -> None:
         self.index, self.log = index, log
         self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
-        self.vocabulary = CachedTerms(index.forward)
+        self.vocabulary = cached_terms(index.forward)
         self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
         # The first two are always computed, whatever their weight: `Similar.by_text` is their mean.
         self._text: list[tuple[float, TextKernel]] = [(self.weights.ngrams, self._ngrams), (self.weights.terms, self._terms)]
@@ -139,15 +159,13 @@ class SimilarQueries:
             self._text.append((self.weights.bm25, BM25Cosine()))
         folder = index.artefacts / f"similar-queries-{_key(log.path)}"
         try:
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
-            if meta["parameters"] != self._stamp():
+            self._saved = index.opened(SavedQueries, folder, index.fingerprint)
+            if self._saved.stamp != self._stamp():
                 raise ArtefactError("built for an earlier state of the log", path=folder)
         except ArtefactError:
             self._build(folder)
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
-        self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
-        self._ids: NDArray[np.int64] = arrays["queries"]
-        self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"], len(self._ids))
+            self._saved = index.opened(SavedQueries, folder, index.fingerprint)
+        self.rows = self._saved.rows
         self._vectors: LoggedQueryVectors | None = None
         if vectors is not None and self.weights.vectors:
             self._vectors = LoggedQueryVectors(
@@ -205,14 +223,14 @@ class SimilarQueries:
         own_ids = self.log.query_ids([query.text for query in queries])
         own = self._clicks(own_ids)
         incoming = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
-        neighbours = self._near.search(self._text_features(incoming), max(OVERSAMPLING * count, AT_LEAST))
+        neighbours = self._saved.near.search(self._text_features(incoming), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
-            np.union1d(self._ids[near], self._by_clicks(incoming.clicks[place], OVERSAMPLING * count))
+            np.union1d(self._saved.ids[near], self._by_clicks(incoming.clicks[place], OVERSAMPLING * count))
             for place, near in enumerate(neighbours)
         ]
         if self._vectors is not None:
             directions = self._vectors.unit(queries)
-            near_vectors = self._vectors.nearest(directions, max(OVERSAMPLING * count, AT_LEAST))
+            near_vectors = self._vectors.saved.nearest(directions, max(OVERSAMPLING * count, AT_LEAST))
             candidates = [np.union1d(ids, near) for ids, near in zip(candidates, near_vectors, strict=True)]
         candidate_ids = np.unique(np.concatenate(candidates))
         analysed = self.index.lucene.queries(self.log.query_texts(candidate_ids))
@@ -228,7 +246,7 @@ class SimilarQueries:
             for (weight, _), cosine in zip(self._text, cosines, strict=True):
                 values += weight * cosine
             if self._vectors is not None:
-                values += self.weights.vectors * (self._vectors.take(ids) @ directions[place])
+                values += self.weights.vectors * (self._vectors.saved.take(ids) @ directions[place])
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             nearest = others[order]
@@ -255,7 +273,7 @@ class SimilarQueries:
         for (weight, _), features in zip(self._text, text, strict=True):
             gram += weight * (features @ features.T).toarray()
         if self._vectors is not None:
-            rows = self._vectors.take(ids).astype(np.float64)
+            rows = self._vectors.saved.take(ids).astype(np.float64)
             gram += self.weights.vectors * (rows @ rows.T)
         return gram
 
@@ -334,12 +352,12 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
                 Flag("clicks", owner),
                 f", or import one with python -m kernelsearch.train {index.shards.flags} --rerank {owner} --clicks LOG",
             )
-        return ClickLog(path)
+        return _shared(index, path)
     path = Path(log)
     if not path.is_file():
         raise InputError("no such file", option=Flag(option, owner), path=path)
     if is_database(path):
-        return ClickLog(path)
+        return _shared(index, path)
     file = path.stat()
     state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
     stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"
@@ -348,4 +366,10 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
             import_log([path], stored)
         except InputError as problem:
             raise ClickLogError(problem) from None
-    return ClickLog(stored)
+    return _shared(index, stored)
+
+
+def _shared(index: OpenedIndex, database: Path) -> ClickLog:
+    """The opened database that other methods use, too, unless records have been added since."""
+    log = index.opened(ClickLog, database)
+    return ClickLog(database) if log.changed() else log

@@ -25,6 +25,7 @@ from xxhash import xxh3_128
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, InputError, KernelSearchError
 from kernelsearch.core.replacing import temporary_folder
+from kernelsearch.core.streams import raise_shortage_of
 
 FORMAT = 1
 
@@ -73,6 +74,7 @@ def database_error(path: Path, problem: sqlite3.DatabaseError, action: str = "re
         return DiskFull(f"cannot be {action} ({problem})", path=path)
     if not isinstance(problem, sqlite3.OperationalError) or "no such table" in str(problem):
         return ClickLogError(f"not a click database ({problem})", path=path)
+    raise_shortage_of(path)
     return ClickLogError(f"cannot be {action} ({problem})", path=path)
 
 

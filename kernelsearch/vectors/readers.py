@@ -339,7 +339,7 @@ def _kind(path: Path) -> str | None:
 def refuse_dims(path: Path, dims: int) -> None:
     """Raises InputError where vectors of `dims` dimensions, which the file `path` has, cannot be stored."""
     if not 1 <= dims <= MAX_DIMS:
-        raise InputError(f"{path}: vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored")
+        raise InputError(f"vectors of {dims} dimensions; between 1 and {MAX_DIMS} can be stored", path=path)
 
 
 def _choose(names: Collection[str], wanted: Sequence[str], path: Path | None = None) -> str:

@@ -383,14 +383,14 @@ def progress(label: str, *, total: int | None = None, unit: str = "it") -> Itera
 
 
 def with_flags(record: logging.LogRecord) -> str:
-    """The message of a log record, with options and errors in it written as on the command line."""
+    """The message of the log `record`, with options and errors in it written as on the command line."""
     written = logging.makeLogRecord(vars(record))
     if isinstance(record.args, tuple):
-        written.args = tuple(as_typed(part) for part in record.args)
+        written.args = tuple(_as_typed(part) for part in record.args)
     return written.getMessage()
 
 
-def as_typed(part: object) -> object:
+def _as_typed(part: object) -> object:
     """The text of an option or an error in a message as on the command line; other values as they are."""
     match part:
         case Flag():

@@ -34,7 +34,7 @@ logger = logging.getLogger("kernelsearch.serve")
 
 
 def describe_invalid(problem: ValidationError, known: Iterable[str]) -> str:
-    """One line about the first part of a JSON value that is wrong; `known` are the names that the value may have."""
+    """One line about the first `problem` of a JSON value; `known` are the names that the value may have."""
     first = problem.errors()[0]
     where = ".".join(map(str, first["loc"])) or "body"
     unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1

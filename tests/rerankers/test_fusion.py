@@ -288,9 +288,9 @@ def test_ranking_training_queries_is_said(demo_index, judged, model, capsys):
 
 def test_topics_without_judgements_teach_nothing():
     for half, message in (
-        ({"topics": {"1": "tap"}}, "--qrels: is needed with --topics: --rerank fusion learns from both together"),
-        ({"qrels": {"1": {"d": 1}}}, "--topics: is needed with --qrels: --rerank fusion learns from both together"),
-        ({}, "--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given"),
+        ({"topics": {"1": "tap"}}, "qrels: is needed with topics: rerank='fusion' learns from both together"),
+        ({"qrels": {"1": {"d": 1}}}, "topics: is needed with qrels: rerank='fusion' learns from both together"),
+        ({}, "rerank='fusion': learns from topics and qrels, from clicks, or from ltr; none was given"),
     ):
         with pytest.raises(OptionError, match=f"^{message}$"):
             training_topics(TrainingData(**half))
@@ -302,6 +302,6 @@ def test_clicks_beside_judgements_are_refused_and_not_ignored(demo_index, tmp_pa
         with pytest.raises(OptionError, match="clicks: has no effect with topics and qrels"):
             demo_index.train("fusion", clicks=DEMO / "clicks.jsonl", output=tmp_path / "m", **data)
     for method, data in (("klsa", judged), ("mslm", {"clicks": DEMO / "clicks.jsonl"}), ("rbm25", judged)):
-        with pytest.raises(OptionError, match=f"--(topics|clicks): has no effect on rerank {method}"):
+        with pytest.raises(OptionError, match=f"(topics|clicks): has no effect on rerank='{method}'"):
             demo_index.train(method, output=tmp_path / "m", **data)
     assert not (tmp_path / "m").exists()

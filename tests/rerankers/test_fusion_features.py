@@ -40,8 +40,8 @@ def test_names_are_taken_apart_and_checked():
         ("fusion", "unknown feature 'fusion'"),
         ("bm25:k1", "'k1' should read NAME=VALUE"),
         ("bm25:k9=1", "bm25: unknown option 'k9'"),
-        ("bm25:b=2", "--bm25.b: 2.0 is above 1"),
-        ("klsa:z=0", "--klsa.z: 0 is below 1"),
+        ("bm25:b=2", "bm25_b: 2.0 is above 1"),
+        ("klsa:z=0", "klsa_z: 0 is below 1"),
     ):
         with pytest.raises(OptionError, match=message):
             parse(text)

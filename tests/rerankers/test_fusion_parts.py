@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
@@ -349,12 +349,12 @@ def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path, caplo
     empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
     retrieved = feature.retrieve([query, index.query("pump", "3")], [empty] * 2, 2)
     assert [index.forward.docids.take(docs) for docs in retrieved] == [["e", "a"], []]
-    assert read_runs(("x=a.txt", "y=b=c.txt"), "--o") == {"x": "a.txt", "y": "b=c.txt"} and read_runs(None, "--o") == {}
+    assert read_runs(("x=a.txt", "y=b=c.txt"), Flag("o")) == {"x": "a.txt", "y": "b=c.txt"} and read_runs(None, Flag("o")) == {}
     for text in ("x", "=file", "x="):
         with pytest.raises(OptionError, match=rf"o: '{text}' should read NAME=FILE"):
-            read_runs((text,), "--o")
+            read_runs((text,), Flag("o"))
     with pytest.raises(OptionError, match=r"o: x names two files, a\.txt and b\.txt"):
-        read_runs(("x=a.txt", "x=b.txt"), "--o")
+        read_runs(("x=a.txt", "x=b.txt"), Flag("o"))
     runs = {"x": str(path), "y": str(path)}
     for recipe in (["first", "run:x"], ["read:run:x/top"]):
         with pytest.raises(OptionError, match=r"fusion_runs: y: has no effect, because no feature of the model is run:y"):

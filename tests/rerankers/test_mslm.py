@@ -218,10 +218,10 @@ def test_option_errors_name_the_option(index):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 1_000_000}, r"--mslm\.width: 1000000 is above 4001"),
-        ({"scales": (1e9,)}, r"--mslm\.scales: a scale above 1000; inf takes the whole text"),
-        ({"scales": tuple(range(1, 20))}, r"--mslm\.scales: 19 scales; at most 16"),
-        ({"rows": 10**6}, r"--mslm\.rows: 1000000 is above 4096"),
+        ({"width": 1_000_000}, r"mslm_width: 1000000 is above 4001"),
+        ({"scales": (1e9,)}, r"mslm_scales: a scale above 1000; inf takes the whole text"),
+        ({"scales": tuple(range(1, 20))}, r"mslm_scales: 19 scales; at most 16"),
+        ({"rows": 10**6}, r"mslm_rows: 1000000 is above 4096"),
     ],
 )
 def test_options_that_would_need_too_much_memory_are_refused(index, options, message):
@@ -395,7 +395,7 @@ def test_a_collection_of_as_many_tokens_as_the_limit_gets_a_graph_and_is_kept_in
 
 @pytest.mark.parametrize(("graph", "missing"), [("vectors", "a file"), ("wordnet", "a folder")])
 def test_other_sources_of_the_graph_need_a_path(index, graph, missing):
-    with pytest.raises(OptionError, match=rf"mslm_source: mslm_graph {graph} needs {missing}"):
+    with pytest.raises(OptionError, match=rf"mslm_source: mslm_graph='{graph}' needs {missing}"):
         MultiScaleLM.method.fit(index, TrainingData(output=index.path / "m"), graph=graph)
 
 

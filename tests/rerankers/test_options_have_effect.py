@@ -15,7 +15,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.core.errors import KernelSearchError, OptionError
+from kernelsearch.core.errors import Flag, KernelSearchError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import TrainingData
@@ -165,7 +165,7 @@ def has_effect(rank: Any, name: str, option: Option, others: dict[str, Any], can
             if rank(name, {**others, option.key: value}) != before:
                 return True
         except KernelSearchError as problem:
-            refused += f"--{name}.{option.name}:" in str(problem)
+            refused += Flag(option.name, name).on_command_line() in problem.message(Flag.on_command_line)
     return refused == len(candidates)
 
 

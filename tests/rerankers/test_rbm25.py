@@ -438,7 +438,7 @@ def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database,
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ("url", r"--rbm25\.documents: .*url"),
+        ("url", r"rbm25_documents: .*url"),
         ("body,", "not a list of different fields"),
         ("body,body", "not a list of different fields"),
     ],
@@ -541,9 +541,9 @@ def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "best"}, "--rbm25.form: 'best' is not one of auto, paper, prior"),
+        ({"form": "best"}, "rbm25_form: 'best' is not one of auto, paper, prior"),
         ({"click_weight": 0, "ngram_weight": 0, "term_weight": 0, "bm25_weight": 0}, "at least one must be above 0"),
-        ({"clicks": "/nowhere/log"}, "--rbm25.clicks: /nowhere/log: no such file"),
+        ({"clicks": "/nowhere/log"}, "rbm25_clicks: /nowhere/log: no such file"),
     ],
 )
 def test_bad_options_are_named(tiny, options, message):

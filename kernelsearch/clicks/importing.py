@@ -181,9 +181,9 @@ def prepare(path: Path) -> None:
         return
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise ClickLogError(f"{path}: cannot be written ({os.strerror(errno.EACCES)})")
-    # Nothing is changed, so that what was derived from the log stays valid. A log that is locked is being written.
+    # Taken back, so that what was derived from the log stays valid. A log that is locked is being written.
     with suppress(BusyError), report_errors(path, "written"), closing(_connect(path, timeout=0)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE settings SET value = value")
         connection.rollback()
 
 

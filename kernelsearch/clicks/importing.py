@@ -175,7 +175,7 @@ def import_records(
 
 
 def prepare(path: Path) -> None:
-    """Makes an empty click log where there is none yet; ClickLogError or InputError where records can't be added to it."""
+    """Makes an empty click log `path` where there is none; ClickLogError or InputError where records can't be added to it."""
     if not (path.is_file() and path.stat().st_size):
         import_records((), path, append=True, allow_empty=True)
         return

@@ -65,7 +65,7 @@ def check_index(source: Source, *, repair: bool = False, progress: Progress = si
 
 
 def parts_in_use(source: Source) -> list[str]:
-    """Which parts of methods such as `auto` are in use on an index, one line per method; none before its first search."""
+    """Which parts of methods such as `auto` are in use on the index `source`, one line per method; none before a search."""
     index = IndexFiles(source)
     if not (index.artefacts / FORWARD.place / CONTENTS).is_dir():  # it would be written now
         return []

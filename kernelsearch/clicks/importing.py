@@ -176,15 +176,15 @@ def import_records(
 
 
 def prepare(path: Path) -> None:
-    """Makes an empty click log where there is none yet; ClickLogError or InputError where records can't be added to it."""
+    """Makes an empty click log `path` where there is none; ClickLogError or InputError where records can't be added to it."""
     if not (path.is_file() and path.stat().st_size):
         import_records((), path, append=True, allow_empty=True)
         return
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise ClickLogError(f"cannot be written ({os.strerror(errno.EACCES)})", path=path)
-    # Nothing is changed, so that what was derived from the log stays valid. A log that is locked is being written.
+    # Taken back, so that what was derived from the log stays valid. A log that is locked is being written.
     with suppress(BusyError), report_errors(path, "written"), closing(_connect(path, timeout=0)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE settings SET value = value")
         connection.rollback()
 
 

@@ -118,7 +118,7 @@ def fallback_entries(reason: str | None) -> dict[str, str | None]:
 
 
 def notes(served: ServedIndex, rerankers: Sequence[Reranker[Any]]) -> list[str]:
-    """Which parts of the methods are in use, one line per method that has parts."""
+    """Which parts of the `rerankers` are in use, one line per method that has parts."""
     return [served.public_text(line) for reranker in rerankers if (line := reranker.parts_in_use) is not None]
 
 

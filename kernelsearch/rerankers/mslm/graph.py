@@ -48,7 +48,10 @@ class GraphArtefact:
 
     @classmethod
     def load(cls, path: Path, fingerprint: str, words: int) -> GraphArtefact:
-        """Reads the graph `path`, memory-mapped; ArtefactError where it is missing, damaged or not of this index."""
+        """Reads the graph `path`, memory-mapped; ArtefactError where it is missing, damaged or not of this index.
+
+        `fingerprint` and `words` are the index's fingerprint and the number of its terms.
+        """
         meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         # Plain arrays over the same mapped memory: every small slice of a numpy.memmap is several times slower.
         indptr, indices, distances = (np.asarray(arrays[name]) for name in ("indptr", "indices", "distances"))

@@ -54,6 +54,7 @@ class Method:
     fuses : whether it is a method over other methods, which can't be a feature of a fusion
     meaning : what its scores mean as a feature of a fusion, in explanations; default: `summary`
     feedback : whether it takes the best documents of the list for relevant ones
+    moved : {name of an option that the method had: where it is now}, for who still names it
     artefacts : the kinds of artefacts that the method saves beside an index, each an `ArtefactKind` as "module:name"
     learns_from : what `fit` takes besides the index, of "topics", "qrels" and "clicks"; None: not declared, so train refuses
         nothing
@@ -73,6 +74,7 @@ class Method:
     learns_from: tuple[str, ...] | None = None
     meaning: str = ""
     feedback: bool = False
+    moved: Mapping[str, str] = field(default_factory=dict, compare=False)
     options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 

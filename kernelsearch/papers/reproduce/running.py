@@ -47,7 +47,7 @@ class Outcome:
 
     def comparison(self, baseline: str) -> Comparison | None:
         """All conditions compared with the baseline by paired t tests with Holm's correction; None without the baseline."""
-        return compare(self.evaluations, baseline, MEASURES, Procedure()) if baseline in self.evaluations else None
+        return compare(self.evaluations, baseline, MEASURES, Procedure(all_judged=True)) if baseline in self.evaluations else None
 
 
 def run_conditions(

@@ -47,7 +47,9 @@ class Outcome:
 
     def comparison(self, baseline: str) -> Comparison | None:
         """All conditions compared with the baseline by paired t tests with Holm's correction; None without the baseline."""
-        return compare(self.evaluations, baseline, MEASURES, Procedure(all_judged=True)) if baseline in self.evaluations else None
+        if baseline not in self.evaluations:
+            return None
+        return compare(self.evaluations, baseline, MEASURES, Procedure(all_judged=True))
 
 
 def run_conditions(

@@ -71,7 +71,10 @@ def topics_from(topics: Topics) -> Mapping[str, str]:
 
 
 def qrels_from(qrels: Judgements, *, by_subtopic: bool = False) -> Mapping[str, Mapping[str, int]]:
-    """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`."""
+    """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`.
+
+    `by_subtopic` is that of `load_qrels`.
+    """
     if isinstance(qrels, str | Path):
         return load_qrels(str(qrels), by_subtopic=by_subtopic)
     return as_qrels(qrels, by_subtopic=by_subtopic)

@@ -25,7 +25,10 @@ class SubtopicGrades(dict[str, int]):
 
 
 def add_grade(qrels: dict[str, dict[str, int]], qid: str, docid: str, grade: int, subtopic: str | None = None) -> None:
-    """Adds a judgement to `qrels`, with a `subtopic` as `SubtopicGrades`; InputError where it contradicts an earlier one."""
+    """Adds the `grade` of document `docid` for topic `qid` to `qrels`, with a `subtopic` as `SubtopicGrades`.
+
+    Raises InputError where it contradicts an earlier one.
+    """
     grades = qrels.setdefault(qid, {} if subtopic is None else SubtopicGrades())
     agrees = grades.setdefault(docid, grade) == grade
     if subtopic is not None and isinstance(grades, SubtopicGrades):

@@ -182,7 +182,7 @@ def compare_all(
 
 
 def compared_topics(evaluations: Collection[Evaluation], procedure: Procedure) -> list[str]:
-    """The topics on which runs are compared: those that all of `evaluations` have; with `procedure.all_judged`, all that count."""
+    """The topics on which runs are compared: those in all `evaluations`; with `procedure.all_judged`, all that count."""
     lists = [evaluation.topics if procedure.all_judged else evaluation.answered for evaluation in evaluations]
     common = set.intersection(*map(set, lists))
     return [qid for qid in lists[-1] if qid in common]

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+
+import pytest
+
 from kernelsearch import search
 from kernelsearch.lucene import jvm
 from tools.trace import Trace, packages
+
+
+@pytest.fixture(autouse=True)
+def collected() -> None:
+    """What other tests have left is closed now, and not while calls are counted."""
+    gc.collect()
 
 
 def test_one_query(tiny):

@@ -26,6 +26,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
+from kernelsearch.kernels import registry as kernel_registry
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
@@ -64,6 +65,7 @@ def scratch(fitted, tmp_path, monkeypatch) -> Path:
     shutil.copytree(fitted, tmp_path / "indexes" / "demo")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(kernel_registry, "KERNELS", dict(kernel_registry.KERNELS))  # pages register kernels
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path

@@ -416,7 +416,7 @@ def test_databases_of_different_bias_are_merged_by_a_named_one(tmp_path):
     paths = [str(tmp_path / name) for name in ("one.db", "two.db", "merged.db")]
     for path, eta in zip(paths, (0.5, 1.0), strict=False):
         import_records(LISTS, path, eta=eta)
-    with pytest.raises(OptionError, match=r"--eta: .*one.db, .*two.db were made with 0.5 and 1"):
+    with pytest.raises(OptionError, match=r"^eta: .*one.db, .*two.db were made with 0.5 and 1"):
         import_log(paths[:2], paths[2])
     assert not (tmp_path / "merged.db").exists()
     import_log(paths[:2], paths[2], eta=2.0)

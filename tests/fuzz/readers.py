@@ -20,7 +20,7 @@ from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.papers.classify.text_files import read_texts
 from kernelsearch.papers.reproduce.conditions import SHIPPED, read_conditions
-from kernelsearch.rerankers.pert.expansion import read_vectors
+from kernelsearch.rerankers.pert.expansion import read_perturbations
 from kernelsearch.similarity.groups import groups_from_pairs
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from kernelsearch.trec.documents import read_documents
@@ -193,7 +193,7 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
         _labelled,
     ),
     "letor": ("", b"2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:8 1:-1\n", read_letor),
-    "perturbations": ("", b"1\t1 0 2\n1\t0.5 1 1\n2\t1 1\n", lambda path: read_vectors(str(path))),
+    "perturbations": ("", b"1\t1 0 2\n1\t0.5 1 1\n2\t1 1\n", lambda path: read_perturbations(str(path))),
     "similar-pairs": ("", b"d1\td2\nd3 d4\n", groups_from_pairs),
     "tuning-journal": ("", _journal_lines(), _journal),
     "vectors-jsonl": (".jsonl", b'{"id": "d1", "vector": [0.5, 1.0]}\n{"id": "d2", "vector": [1e3, -2]}\n', _vectors),

@@ -450,7 +450,7 @@ def test_a_basis_keeps_its_kernel(indexed, query, listed, tmp_path, kernel):
     fit_basis(tmp_path / "b", indexed.forward, kernel, dims=5)
     scores = KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel", **{"lambda": 0.0}).score(query, listed)
     assert scores == pytest.approx(kernel.scores(indexed.forward, query, listed.docs), rel=1e-6)
-    if kernel.has_map:
+    if kernel.has_map and not kernel.wide:
         before = np.array(LatentBasis(tmp_path / "b").rows)
         KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), fold_in=True)
         assert np.allclose(LatentBasis(tmp_path / "b").rows, before, atol=1e-5)

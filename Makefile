@@ -38,7 +38,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-docs test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo docs test test-product fuzz mutants licences test-corrupt test-kill test-dask test-docs test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -48,6 +48,19 @@ demo: .venv/.ready  ## Indexes the bundled collection, runs every method on it a
 
 test: .venv/.ready  ## Runs the tests, the examples in docstrings and the commands of the documentation
 	$(SUITE_ENVIRONMENT) .venv/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
+
+# A copy of the committed tree without papers/, installed beside the packages of .venv, so that no entry point names papers.
+test-product: .venv/.ready  ## Deletes papers/ from a copy of the tree and runs the tests of the product there
+	rm -rf build/product .venv-product
+	mkdir -p build/product
+	git archive HEAD | tar -x -C build/product
+	cd build/product && rm -rf kernelsearch/papers tests/papers tools/papers docs/papers && sed -i '/kernelsearch\.papers/d' setup.cfg
+	cp kernelsearch/core/*.so build/product/kernelsearch/core/ 2>/dev/null || true
+	$(PYTHON) -m venv --without-pip .venv-product
+	.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	    > "$$(.venv-product/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
+	.venv/bin/python -m pip --python .venv-product/bin/python install --quiet --no-deps --no-build-isolation -e build/product
+	cd build/product && $(SUITE_ENVIRONMENT) ../../.venv-product/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
 
 test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill its workers
 	.venv/bin/python -m pytest -m cluster $(PYTEST_ARGS)
@@ -127,7 +140,7 @@ freeze: .venv/.ready  ## Pins the installed versions of all environments in cons
 	.venv/bin/python -m tools.freeze
 
 clean:  ## Removes the environments, the caches and the demo's files
-	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 .venv-bench build dist *.egg-info .coverage htmlcov site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 .venv-bench .venv-product build dist *.egg-info .coverage htmlcov site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

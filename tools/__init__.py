@@ -13,6 +13,8 @@ from pathlib import Path
 
 #: The root of the checkout.
 ROOT = Path(__file__).resolve().parent.parent
+#: The folder of the real collections.
+COLLECTIONS = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,6 @@ from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Skipped
 from kernelsearch.clicks.records import read as read_clicks
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.papers.classify.text_files import read_texts
-from kernelsearch.papers.reproduce.conditions import SHIPPED, read_conditions
-from kernelsearch.rerankers.pert.expansion import read_perturbations
 from kernelsearch.similarity.groups import groups_from_pairs
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from kernelsearch.trec.documents import read_documents
@@ -81,10 +78,6 @@ def _clicks(path: Path) -> Any:
         return import_log([path], database)
     finally:
         database.unlink(missing_ok=True)
-
-
-def _labelled(path: Path) -> Any:
-    return read_texts(str(path))
 
 
 def _journal(path: Path) -> Any:
@@ -182,18 +175,10 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "measures": ("", b"AP\nnDCG@10\nP(rel=2)@5\nRR\nmap", _measure),
     "weighted-queries": ("", b'{"qid": "1", "query": "tap", "terms": {"tap": 0.5, "drip": 1}}\n', read_weighted_queries),
     "config": (".toml", _CONFIG.encode(), lambda path: config.read(path, IN_CONFIG)),
-    "conditions": (".toml", SHIPPED.read_bytes(), read_conditions),
     "clicks-sessions": ("", _SESSIONS.encode(), _clicks),
     "clicks-table": ("", b"query\tdocid\tclicks\timpressions\tposition\ntap\td1\t3\t9\t1.5\nfuse\td2\t1\t4\t2\n", _clicks),
     "clicks-csv": ("", b'query;docid;clicked;rank\n"tap; ""old""";d1;true;1\nfuse;d2;0;2\nfuse;d3;1;\n', _clicks),
     "clicks-skipped": ("", _SESSIONS.encode(), lambda path: list(read_clicks(path, Skipped()))),
-    "labelled-texts": (
-        ".jsonl",
-        b'{"text": "a tap drips", "label": "water"}\n{"text": "fuse", "label": "power"}\n',
-        _labelled,
-    ),
-    "letor": ("", b"2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:8 1:-1\n", read_letor),
-    "perturbations": ("", b"1\t1 0 2\n1\t0.5 1 1\n2\t1 1\n", lambda path: read_perturbations(str(path))),
     "similar-pairs": ("", b"d1\td2\nd3 d4\n", groups_from_pairs),
     "tuning-journal": ("", _journal_lines(), _journal),
     "vectors-jsonl": (".jsonl", b'{"id": "d1", "vector": [0.5, 1.0]}\n{"id": "d2", "vector": [1e3, -2]}\n', _vectors),
@@ -205,3 +190,8 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "vectors-faiss-hnsw": ("", _faiss("HNSW4,Flat"), _faiss_vectors),
     "vectors-faiss-ivf": ("", _faiss("IVF1,Flat"), _faiss_vectors),
 }
+
+with suppress(ModuleNotFoundError):  # the product alone
+    from tests.papers.readers import READERS as OF_PAPERS
+
+    READERS |= OF_PAPERS

@@ -28,7 +28,7 @@ os.environ.update(THREADS)
 import numpy as np  # noqa: E402  the thread count must be set before numpy loads
 from scipy import sparse  # noqa: E402
 
-from tools import ROOT, environment  # noqa: E402
+from tools import COLLECTIONS, ROOT, environment  # noqa: E402
 from tools.bench.process_memory import process_memory  # noqa: E402
 
 PARTS = ("real", "synthetic", "scaling")
@@ -269,8 +269,7 @@ def main() -> None:
     """Runs the parts that are asked for; with --worker, is the process of one contender."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gensim", default="", help="a Python that has gensim; left out if not named")
-    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
-    parser.add_argument("--collections", type=Path, default=Path(default), help="folder of the test collections")
+    parser.add_argument("--collections", type=Path, default=COLLECTIONS, help="folder of the test collections")
     parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "bench-klsa", help="folder for indexes and results")
     parser.add_argument("--parts", default=",".join(PARTS), help="what to run")
     parser.add_argument("--dims", type=int, default=0, help="dimensions; default: 100 and 300")

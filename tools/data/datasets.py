@@ -10,9 +10,9 @@ from pathlib import Path
 import kernelsearch
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.cli import console
-from kernelsearch.papers.reproduce.conditions import collections_folder
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
+from tools import COLLECTIONS
 
 Topics = dict[str, str]
 Judgements = dict[str, dict[str, int]]
@@ -83,6 +83,6 @@ def add_collections_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collections",
         type=Path,
-        default=collections_folder(),
+        default=COLLECTIONS,
         help="folder of the test collections (default: %(default)s; KERNELSEARCH_COLLECTIONS sets another)",
     )

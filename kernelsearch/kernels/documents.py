@@ -29,10 +29,7 @@ class Cosine(Kernel):
     base: Kernel = field(default_factory=VSM)
 
     def __post_init__(self) -> None:
-        if not self.base.has_map or self.base.wide:
-            raise OptionError(
-                f"kernel cosine: needs a kernel with a feature map, {self.base} has none of a size to compute with"
-            )
+        _need_features(self.base, "cosine")
 
     def __str__(self) -> str:
         return "cosine" if self.base == VSM() else f"cosine({self.base})"
@@ -63,6 +60,7 @@ class RBF(Kernel):
     has_query = False
 
     def __post_init__(self) -> None:
+        _need_features(self.base, "rbf")
         if not 0 < self.gamma < math.inf:
             raise OptionError(f"kernel rbf: gamma {self.gamma} must be positive and finite")
 
@@ -125,6 +123,12 @@ class Custom(Kernel):
         if values.shape != (len(a), len(b)):
             raise OptionError(f"kernel {self}: gave shape {values.shape} where {(len(a), len(b))} was expected")
         return values
+
+
+def _need_features(base: Kernel, name: str) -> None:
+    """Raises OptionError where the kernel `name` can't be computed from features of `base`, because it has too many or none."""
+    if not base.has_map or base.wide:
+        raise OptionError(f"kernel {name}: needs a kernel with a feature map, {base} has none of a size to compute with")
 
 
 def _squares(features: sparse.csr_matrix) -> NDArray[np.float64]:

@@ -63,6 +63,8 @@ def test_maps_that_are_not_explicit_are_refused_for_what_they_lack(topical):
             kernel.query_features(topical, QUERY)
     with pytest.raises(OptionError, match="cosine: needs a kernel with a feature map"):
         Cosine(BM25() * VSM())
+    with pytest.raises(OptionError, match="rbf: needs a kernel with a feature map"):
+        RBF(base=BM25() * VSM())
 
 
 def test_sums_commute_and_products_distribute(topical):

@@ -103,7 +103,7 @@ def _check_artefact(folder: Path, shards: Shards) -> Finding:
     advice = "python -m kernelsearch." + kind.command.format(flags=shards.flags, name=folder.name)
     try:
         meta = artefacts.read_meta(folder, kind.name, kind.version)
-        checksums.refuse_changed(folder, meta.get("checksums", {}), advice="")
+        checksums.refuse_changed(folder, meta["checksums"], advice="")
         arrays = artefacts.open_arrays(folder, meta, mmap=True)
         if kind.validate is not None:
             artefacts.run_validation(folder, kind.validate, meta, arrays, kind.name)

@@ -19,8 +19,6 @@ from typing import Any, NoReturn
 from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, nearest, quote
 from kernelsearch.core.plugins import plugin_error
 from kernelsearch.core.progress import Bar
-from kernelsearch.core.reading import whole_number
-from kernelsearch.core.streams import MAX_EXPANSION, limits
 from kernelsearch.core.tables import text_table
 
 #: Exit status of an internal error (EX_SOFTWARE of sysexits.h).
@@ -52,9 +50,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
         text = "show all options"
         self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
-        group = self.add_argument_group("input and errors")
-        for name, text in _LIMITS.items():
-            group.add_argument(f"--{name}", action=_Limit, default=argparse.SUPPRESS, metavar="N", help=text)
+        group = self.add_argument_group("errors")
         group.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help="print the traceback of an internal error"
         )
@@ -185,29 +181,6 @@ class _HelpAll(argparse.Action):
     ) -> None:
         print(parser.format_help(), end="")
         parser.exit()
-
-
-_LIMITS = {
-    "max-line": f"longest line of an input file, in bytes [{limits.line}]",
-    "max-input": f"largest input file after decompression, in bytes [a gzip file may expand {MAX_EXPANSION} times]",
-    "pipe-wait": f"seconds to wait until a named pipe is written to [{limits.wait:g}]",
-}
-
-
-class _Limit(argparse.Action):
-    """Sets one of the limits of `core.streams`; the parsed arguments don't have it."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        name = self.dest.split("_")[1]
-        try:
-            value = float(values) if name == "wait" else whole_number(values, low=1)
-            if not 0 <= value <= 2**62:
-                raise ValueError
-        except ValueError:
-            parser.error(f"{option_string}: {quote(values)} is not a positive number")
-        setattr(limits, {"line": "line", "input": "total", "wait": "wait"}[name], value)
 
 
 #: Longest message of an error, in characters.

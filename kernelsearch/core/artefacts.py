@@ -28,8 +28,6 @@ Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
 #: What numpy raises for a damaged `.npy` file; its header is parsed as Python.
 _UNREADABLE = (ValueError, TypeError, EOFError, MemoryError, SyntaxError, TokenError, FileNotFoundError)
 _loading = threading.Lock()
-#: The keys of `meta.json`.
-KEYS = ("kind", "version", "fingerprint", "parameters", "extra", "files", "checksums")
 
 
 def save(
@@ -116,7 +114,7 @@ def load(
     """
     path = Path(path)
     meta = read_meta(path, kind, version, fingerprint=fingerprint)
-    recorded: dict[str, str] = meta.get("checksums", {})
+    recorded: dict[str, str] = meta["checksums"]
     description = checksums.content_checksum(meta)
     unchanged = checksums.is_unchanged(path, meta["files"], recorded, description=description)
     checksums.refuse_changed(path, recorded, advice=f"build the {kind} again", largest=checksums.SMALL if unchanged else None)
@@ -173,11 +171,11 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
     try:
         meta: dict[str, Any] = parse_json((path / "meta.json").read_bytes(), "meta.json")
         stored_kind, stored_version, files = meta["kind"], meta["version"], dict(meta["files"])
-        if not checksums.is_signed_correctly(meta, KEYS):
+        if not checksums.is_signed_correctly(meta):
             raise ValueError
         if not all(isinstance(meta.get(name, {}), dict) for name in ("parameters", "extra")):
             raise ValueError
-        if (checksums.KEY in meta) != ("checksums" in meta) or set(meta.get("checksums", files)) != set(files):
+        if set(meta["checksums"]) != set(files):
             raise ValueError
     except FileNotFoundError:
         raise ArtefactError(f"no {kind} here (meta.json is missing)", path=path) from None

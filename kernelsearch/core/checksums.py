@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,10 @@ def signed(description: Mapping[str, Any]) -> dict[str, Any]:
     return {**description, KEY: content_checksum(description)}
 
 
-def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> bool:
-    """Returns whether `description` is as `signed` made it; without a checksum, whether it has no other keys than `keys`.
-
-    Descriptions of earlier versions have no checksum. One whose key KEY was damaged has a key that isn't known.
-    """
+def is_signed_correctly(description: Mapping[str, Any]) -> bool:
+    """Returns whether `description` is as `signed` made it."""
     content = {key: value for key, value in description.items() if key != KEY}
-    if KEY in description:
-        return bool(description[KEY] == content_checksum(content))
-    return set(content) <= set(keys)
+    return bool(description.get(KEY) == content_checksum(content))
 
 
 def content_checksum(content: Mapping[str, Any]) -> str:
@@ -80,19 +76,14 @@ def note_verified(
 ) -> None:
     """Records that the files `names` of a folder have been verified with these `checksums` and `description`, or just written.
 
-    The note is kept in the folder, or in the user's cache where the folder can't be written; where neither can be, files are
-    verified again whenever they are opened. `into` is the folder of the note, if it is another one.
+    Where the folder can't be written, there is no note, and files are verified again whenever they are opened. `into` is the
+    folder of the note, if it is another one.
     """
+    place = (into or folder) / NOTE
     text = json.dumps(_note(description, _state(folder, names, checksums))) + "\n"
-    for place in _note_places(into or folder):
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with temporary_folder(place) as folder_of_note:
-                (folder_of_note / NOTE).write_text(text, encoding="utf-8")
-                os.replace(folder_of_note / NOTE, place)
-            return
-        except OSError:
-            continue  # the next place
+    with suppress(OSError), temporary_folder(place) as folder_of_note:
+        (folder_of_note / NOTE).write_text(text, encoding="utf-8")
+        os.replace(folder_of_note / NOTE, place)
 
 
 def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, largest: int | None = None) -> None:
@@ -132,19 +123,8 @@ def _state(folder: Path, names: Iterable[str], checksums: Mapping[str, str]) -> 
 
 def _read_note(folder: Path) -> tuple[Any, int]:
     """The recorded state, None where there is none, and when it was written, in nanoseconds."""
-    for place in _note_places(folder):
-        try:
-            return json.loads(place.read_text(encoding="utf-8")), place.stat().st_mtime_ns
-        except (OSError, ValueError, RecursionError):
-            continue  # no note, or a damaged one: the files are verified
-    return None, 0
-
-
-def _note_places(folder: Path) -> tuple[Path, ...]:
-    import xxhash
-
+    place = folder / NOTE
     try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsearch" / "verified"
-    except RuntimeError:  # a user without a home
-        return (folder / NOTE,)
-    return folder / NOTE, cache / f"{xxhash.xxh3_128(os.fsencode(folder.absolute())).hexdigest()}.json"
+        return json.loads(place.read_text(encoding="utf-8")), place.stat().st_mtime_ns
+    except (OSError, ValueError, RecursionError):
+        return None, 0  # no note, or a damaged one: the files are verified

@@ -21,7 +21,6 @@ from typing import IO, TYPE_CHECKING
 
 from kernelsearch.core.errors import DiskFull, Flag, InputError, OptionError, shown_path
 from kernelsearch.core.replacing import followed, replace_folder, sync_folder, temporary_folder
-from kernelsearch.core.streams import wait_for_pipe
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -124,7 +123,7 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 def _open_special(path: Path) -> int | None:
     """A descriptor of a character device or pipe; None for a file, or where nothing exists yet.
 
-    Raises InputError for other special files, and for a named pipe that nobody reads.
+    Waits for the reader of a named pipe. Raises InputError for other special files.
     """
     if (number := _descriptor_number(path)) is not None:
         return os.dup(number)  # opened again, a file would be written from its beginning
@@ -134,9 +133,7 @@ def _open_special(path: Path) -> int | None:
         return None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
-    if stat.S_ISFIFO(mode):
-        return _open_pipe(path)
-    if not stat.S_ISCHR(mode):
+    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
         raise InputError("neither a file nor a pipe, cannot be written", path=path)
     return os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
 
@@ -172,22 +169,6 @@ def _descriptor_number(path: Path) -> int | None:
     name = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
     number = _DESCRIPTOR.fullmatch(name)
     return None if number is None else int(number[1])
-
-
-def _open_pipe(path: Path) -> int:
-    """A descriptor of a named pipe, as soon as it has a reader."""
-
-    def attempt() -> int | None:
-        try:
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as problem:
-            if problem.errno != errno.ENXIO:
-                raise
-            return None
-
-    descriptor = wait_for_pipe(path, attempt, "nobody has opened for reading")
-    os.set_blocking(descriptor, True)
-    return descriptor
 
 
 @contextmanager

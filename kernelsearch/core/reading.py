@@ -27,8 +27,10 @@ from typing import IO, Any, cast
 import numpy as np
 
 from kernelsearch.core.errors import EncodingError, Flag, InputError, KernelSearchError, quote, short, shown_path
-from kernelsearch.core.streams import CheckedStream, ContinuedStream, TranscodedStream, limits, open_raw
+from kernelsearch.core.streams import CheckedStream, ContinuedStream, open_raw
 
+#: Longest line of a text file, in bytes.
+MAX_LINE = 64 << 20
 #: Nested arrays and objects in JSON and TOML. Python's parsers recurse, and so do most readers behind them.
 MAX_DEPTH = 100
 #: A TOML file is read as a whole; the largest, in bytes.
@@ -40,8 +42,6 @@ BLOCK = 1 << 16
 def open_bytes(path: str | Path) -> IO[bytes]:
     """Opens a file or pipe for reading bytes, decompressed if it is gzipped. Raises InputError if it can't be read.
 
-    Text in UTF-16 with a byte-order mark is read as UTF-8 with a byte-order mark.
-
     Reading from the stream raises InputError, too, with the path.
     """
     if (begun := _begun.pop(str(path), None)) is not None:
@@ -50,8 +50,6 @@ def open_bytes(path: str | Path) -> IO[bytes]:
     if head == b"\x1f\x8b":
         compressed = ContinuedStream(b"", raw)
         return io.BufferedReader(CheckedStream(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
-    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return io.BufferedReader(CheckedStream(path, TranscodedStream(path, raw)), 1 << 17)
     return io.BufferedReader(CheckedStream(path, raw), 1 << 17)
 
 
@@ -64,10 +62,7 @@ def open_file(path: str | Path) -> IO[bytes]:
     if not isinstance(raw, io.FileIO):
         raw.close()
         raise InputError("a pipe, and this format is not read from its beginning to its end; save it as a file", path=path)
-    if limits.total is not None and os.fstat(raw.fileno()).st_size > limits.total:
-        raw.close()
-        raise InputError(f"larger than {limits.total} bytes (", Flag("max-input"), ")", path=path)
-    return io.BufferedReader(CheckedStream(path, raw, limited=False), 1 << 17)
+    return io.BufferedReader(CheckedStream(path, raw), 1 << 17)
 
 
 @contextmanager
@@ -174,12 +169,10 @@ def _without_mark(number: int, raw: bytes) -> bytes:
 def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple[int, bytes]]:
     """The lines of a stream as bytes, with a byte-order mark, numbered from `first`."""
     number = first - 1
-    while raw := stream.readline(limits.line + 1):
+    while raw := stream.readline(MAX_LINE + 1):
         number += 1
-        if len(raw) > limits.line:
-            raise InputError(
-                f"longer than {limits.line} bytes; ", Flag("max-line"), " allows longer lines", path=path, line=number
-            )
+        if len(raw) > MAX_LINE:
+            raise InputError(f"longer than {MAX_LINE} bytes", path=path, line=number)
         if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
             raise InputError("its lines end with carriage returns alone; tr '\\r' '\\n' < FILE > NEW converts it", path=path)
         yield number, raw
@@ -196,7 +189,7 @@ class TextBlock:
     @property
     def may_be_too_long(self) -> bool:
         """Whether a line may be longer than allowed."""
-        return len(self.raw) > limits.line
+        return len(self.raw) > MAX_LINE
 
     def text(self) -> str | None:
         """All lines as one text, each with its line break; None where a line is too long or not valid UTF-8."""
@@ -219,7 +212,7 @@ def text_blocks(path: str | Path) -> Iterator[TextBlock]:
         number = 1
         while raw := stream.read(BLOCK):
             if not raw.endswith(b"\n"):
-                raw += stream.readline(limits.line + 1)
+                raw += stream.readline(MAX_LINE + 1)
             yield TextBlock(path, number, raw)
             number += raw.count(b"\n")
 
@@ -407,9 +400,5 @@ def _check_encoding(encoding: str) -> None:
         raise InputError(f"{quote(encoding)} is not an encoding that Python knows", option=Flag("encoding")) from None
     if not fits:
         raise InputError(
-            f"{quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv "
-            "(UTF-16 with a byte-order mark needs no ",
-            Flag("encoding"),
-            ")",
-            option=Flag("encoding"),
+            f"{quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv", option=Flag("encoding")
         )

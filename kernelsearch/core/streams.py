@@ -5,21 +5,14 @@ from __future__ import annotations
 import codecs
 import errno
 import io
-import os
-import stat
-import time
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from kernelsearch.core.errors import Flag, InputError
+from kernelsearch.core.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-Result = TypeVar("Result")
 
 #: A gzip file may expand by this factor; deflate reaches 1,032 on zeros, text and logs stay below 50.
 MAX_EXPANSION = 250
@@ -27,21 +20,6 @@ MAX_EXPANSION = 250
 EXPANSION_FREE = 64 << 20
 #: What opening a file fails with where the system lacks descriptors or memory.
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-#: Seconds between two attempts to reach the process at the other end of a named pipe.
-INTERVAL = 0.05
-
-
-@dataclass
-class InputLimits:
-    """What inputs may hold. The command line sets `limits` from `--max-line`, `--max-input` and `--pipe-wait`."""
-
-    line: int = 64 << 20  #: longest line, in bytes
-    total: int | None = None  #: largest input after decompression, in bytes; None: only MAX_EXPANSION is checked
-    wait: float = 30.0  #: seconds to wait until a process opens the other end of a named pipe
-
-
-#: The limits of this process.
-limits = InputLimits()
 
 
 def raise_shortage(problem: BaseException) -> None:
@@ -61,78 +39,26 @@ def raise_shortage_of(path: Path) -> None:
 def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:
     """The raw stream of a file or pipe, and its first two bytes, which are still to be read from the stream.
 
-    Raises InputError where the path can't be opened.
+    Waits for the writer of a pipe, as every program does. Raises InputError where the path can't be opened, and for UTF-16.
     """
     try:
-        return _open_once(path)
+        raw = io.FileIO(path, "rb")
+        head = raw.read(2)
+        while len(head) == 1 and (more := raw.read(1)):  # a pipe gives what it has
+            head += more
+        seekable = raw.seekable()
+        if seekable:
+            raw.seek(0)
     except FileNotFoundError:
         raise InputError("no such file", path=path) from None
+    except IsADirectoryError:
+        raise InputError("is a directory, a file was expected", path=path) from None
     except (OSError, ValueError) as problem:
         raise _unreadable(path, problem) from None
-
-
-def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
-    # O_NONBLOCK, because opening a named pipe without a writer would block.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode):
-        os.close(descriptor)
-        raise InputError("is a directory, a file was expected", path=path)
-    stream = io.FileIO(descriptor, "rb")
-    try:
-        if stat.S_ISREG(mode):
-            head = stream.read(2)
-            stream.seek(0)
-            return stream, head
-        first = _first_bytes(descriptor, path, stat.S_ISFIFO(mode))
-        os.set_blocking(descriptor, True)
-        while first and len(first) < 2 and (more := os.read(descriptor, 1)):
-            first += more
-        return ContinuedStream(first, stream), first
-    except BaseException:
-        stream.close()
-        raise
-
-
-def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
-    """What can be read at once from a pipe or device: up to two bytes, or none where its writer has sent nothing yet.
-
-    Of a pipe without a writer, reading gives no bytes. For an anonymous pipe that is its end; a named one may still be opened.
-    """
-    is_named_pipe = pipe and not str(path).startswith(("/dev/", "/proc/"))
-
-    def attempt() -> bytes | None:
-        try:
-            first = os.read(descriptor, 2)
-        except BlockingIOError:
-            return b"" if not pipe else _wait_for_two(descriptor)
-        return first if first or not is_named_pipe else None
-
-    return wait_for_pipe(path, attempt, "nothing has been written to")
-
-
-def wait_for_pipe(path: str | Path, attempt: Callable[[], Result | None], missing: str) -> Result:
-    """The first result of `attempt` that is not None; `missing` says in the message what the named pipe `path` waits for.
-
-    Raises InputError after `limits.wait` seconds.
-    """
-    end = time.monotonic() + limits.wait
-    while (result := attempt()) is None:
-        if time.monotonic() > end:
-            raise InputError(
-                f"a named pipe that {missing} in {limits.wait:g} s; ", Flag("pipe-wait"), " waits longer", path=path
-            )
-        time.sleep(INTERVAL)
-    return result
-
-
-def _wait_for_two(descriptor: int) -> bytes:
-    """The first two bytes of a pipe that has a writer, however long the writer takes."""
-    os.set_blocking(descriptor, True)
-    first = b""
-    while len(first) < 2 and (more := os.read(descriptor, 2 - len(first))):
-        first += more
-    return first
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raw.close()
+        raise InputError("text in UTF-16; iconv -f UTF-16 -t UTF-8 FILE > NEW converts it", path=path)
+    return (raw if seekable else ContinuedStream(head, raw)), head
 
 
 class ContinuedStream(io.RawIOBase):
@@ -162,13 +88,13 @@ class ContinuedStream(io.RawIOBase):
 
 
 class CheckedStream(io.RawIOBase):
-    """A `stream` of the file `path` whose errors are InputErrors, and which ends with one beyond the limits of the size.
+    """A `stream` of the file `path` whose errors are InputErrors, and which ends with one where a gzip file expands too much.
 
-    `compressed` is the stream under a gzip stream. A stream that is read in any order is not `limited`: bytes may pass twice.
+    `compressed` is the stream under a gzip stream.
     """
 
-    def __init__(self, path: str | Path, stream: Any, compressed: ContinuedStream | None = None, limited: bool = True) -> None:
-        self._path, self._stream, self._compressed, self._limited = path, stream, compressed, limited
+    def __init__(self, path: str | Path, stream: Any, compressed: ContinuedStream | None = None) -> None:
+        self._path, self._stream, self._compressed = path, stream, compressed
         self._size = 0
 
     def readable(self) -> bool:
@@ -198,15 +124,9 @@ class CheckedStream(io.RawIOBase):
         except (EOFError, zlib.error) as problem:
             raise InputError(f"damaged gzip file ({problem})", path=self._path) from None
         self._size += count
-        if limits.total is not None:
-            if self._limited and self._size > limits.total:
-                raise InputError(f"larger than {limits.total} bytes (", Flag("max-input"), ")", path=self._path)
-        elif self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
+        if self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
             raise InputError(
-                f"a gzip file that expands more than {MAX_EXPANSION} times; ",
-                Flag("max-input"),
-                " sets the size that is allowed",
-                path=self._path,
+                f"a gzip file that expands more than {MAX_EXPANSION} times; gunzip it first if it is yours", path=self._path
             )
         return int(count)
 
@@ -215,40 +135,6 @@ class CheckedStream(io.RawIOBase):
             self._stream.close()
             if self._compressed is not None:
                 self._compressed.close()
-        super().close()
-
-
-class TranscodedStream(io.RawIOBase):
-    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8 with a byte-order mark.
-
-    `stream` has the bytes of the file `path`. The mark tells readers that the bytes are in no other encoding.
-    """
-
-    def __init__(self, path: str | Path, stream: Any) -> None:
-        self._path, self._stream = path, stream
-        self._decoder = codecs.getincrementaldecoder("utf-16")()
-        self._pending = codecs.BOM_UTF8
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        while not self._pending:
-            raw = self._stream.read(1 << 16)
-            try:
-                self._pending = self._decoder.decode(raw, final=not raw).encode()
-            except UnicodeError:
-                raise InputError("damaged UTF-16 text, or not text", path=self._path) from None
-            if not raw:
-                break
-        space = memoryview(buffer)
-        count = min(len(space), len(self._pending))
-        space[:count], self._pending = self._pending[:count], self._pending[count:]
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
         super().close()
 
 

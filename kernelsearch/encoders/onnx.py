@@ -116,7 +116,7 @@ class OnnxEncoder(Encoder):
         values = self.settings.to_dict()
         del values["batch"]  # changes nothing but the speed
         if values["long_texts"] == "cut":
-            del values["long_texts"]  # vectors of earlier versions, which knew nothing else, stay usable
+            del values["long_texts"]  # the declaration of vectors names it only where it isn't the usual one
         return {
             "source": self.source,
             **{key: value for key, value in values.items() if value is not None},

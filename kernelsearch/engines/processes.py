@@ -21,7 +21,6 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from kernelsearch.core.execution import Item, LocalEngine, Result, Shared
-from kernelsearch.core.streams import limits
 from kernelsearch.engines.worker import Failure, Open, Preparation, Task, Warned, send
 from kernelsearch.lucene import jvm
 
@@ -277,7 +276,7 @@ class _Worker:
         pending: deque[int] = deque()
         call: _Call | None = None
         try:
-            self._send(Preparation(limits, *jvm.configuration(), self._brief))
+            self._send(Preparation(*jvm.configuration(), self._brief))
             while (work := self.calls.get()) is not None:
                 call, (shared, pickled) = work
                 if opened is not shared:

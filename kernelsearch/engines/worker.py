@@ -15,14 +15,12 @@ import sys
 import threading
 from typing import IO, Any, NamedTuple
 
-from kernelsearch.core.streams import InputLimits, limits
 from kernelsearch.lucene import jvm
 
 
 class Preparation(NamedTuple):
     """What a worker takes over from the process that starts it."""
 
-    limits: InputLimits  #: of inputs
     java_heap: str | None
     java_options: tuple[str, ...]
     brief: bool  #: whether it will not work for long
@@ -112,7 +110,6 @@ def main() -> None:
 
 
 def _prepare(preparation: Preparation) -> None:
-    vars(limits).update(vars(preparation.limits))
     jvm.configure(heap=preparation.java_heap, options=preparation.java_options)
     if preparation.brief:
         jvm.expect_few_calls()

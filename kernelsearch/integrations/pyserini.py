@@ -330,10 +330,6 @@ class KernelSearcher:
         """One line per reranker and reason for queries whose list the reranker left unchanged."""
         return fallback_messages(self._fallbacks)
 
-    def kept(self) -> list[str]:
-        """The same as `fallbacks`, under its earlier name."""
-        return self.fallbacks()
-
     def close(self) -> None:
         """Closes Lucene's index reader."""
         self.index.lucene.close()

@@ -181,7 +181,7 @@ def _recorded(record: Path) -> list[str]:
         content = parse_json(record.read_bytes(), str(record))
         names = content["shards"]
         if (
-            not is_signed_correctly(content, ("shards",))
+            not is_signed_correctly(content)
             or not names
             or not all(isinstance(name, str) and Path(name).name == name for name in names)
         ):
@@ -239,7 +239,7 @@ def index_record(path: Path) -> IndexRecord | None:
     file = path / ADDED_FOLDER / INDEX_RECORD
     try:
         record = parse_json(file.read_bytes(), str(file))
-        if not is_signed_correctly(record, ("language", "fields")):
+        if not is_signed_correctly(record):
             raise ValueError
         return IndexRecord(str(record["language"]), tuple(map(str, record.get("fields", ()))))
     except FileNotFoundError:

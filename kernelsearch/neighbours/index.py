@@ -177,19 +177,16 @@ class Neighbours:
         faiss.write_index(self._index, str(path))
 
     @classmethod
-    def load(cls, path: Path, kind: str, *, rows: int | None = None, dims: int | None = None) -> Neighbours:
+    def load(cls, path: Path, kind: str, *, rows: int, dims: int) -> Neighbours:
         """Reads the index of this `kind` saved as `path`; its vectors are memory-mapped where FAISS supports it.
 
-        `dims` must be given for kinds of rounded coordinates, whose files hold more of them. Those of earlier versions don't.
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
         index = read_faiss(path, mapped=kind in CLUSTERED and CLUSTERED[kind].mapped)
-        stored = index.d - (kind != "flat")
-        if dims is not None and index.d == _width(kind, dims):
-            stored = dims
-        if (rows is not None and index.ntotal != rows) or (dims is not None and stored != dims):
-            raise ArtefactError(f"damaged ({index.ntotal} vectors of {stored} dimensions, not {rows} of {dims})", path=path)
-        return cls(index, kind, stored, path)
+        width = dims if kind == "flat" else _width(kind, dims)
+        if (index.ntotal, index.d) != (rows, width):
+            raise ArtefactError(f"damaged ({index.ntotal} vectors of {index.d} coordinates, not {rows} of {width})", path=path)
+        return cls(index, kind, dims, path)
 
 
 def read_faiss(path: Path, *, mapped: bool) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError
-from kernelsearch.core.files import not_writable
+from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.reading import parse_json, read_bytes
 from kernelsearch.tuning.space import Setting, key
 
@@ -56,6 +56,7 @@ class Journal:
         """Reads the results of the file and returns the length of its complete lines in bytes."""
         if not os.path.lexists(self.path):
             return 0
+        refuse_special(self.path)
         data = read_bytes(self.path, LARGEST)
         whole = data.rfind(b"\n") + 1
         if not whole and data[: len(HEAD)] != HEAD[: len(data)]:

@@ -67,9 +67,9 @@ class Nearness:
         return cls(mean, max(0.0, float(np.median(excess))))
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Nearness | None:
-        """What `arrays` saved; None for an artefact of an earlier version, which has none."""
-        return cls(np.asarray(arrays["mean"]), float(arrays["usual"][0])) if "usual" in arrays else None
+    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Nearness:
+        """What `arrays` saved."""
+        return cls(np.asarray(arrays["mean"]), float(arrays["usual"][0]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to save, by name."""
@@ -86,11 +86,7 @@ class Nearness:
 
 
 def validate(arrays: Mapping[str, NDArray[Any]], dims: int) -> None:
-    """Raises ValueError for saved `arrays` that no measurement of vectors with `dims` dimensions gives."""
-    if ("mean" in arrays) != ("usual" in arrays):
-        raise ValueError("one of mean and usual is missing")
-    if "usual" not in arrays:
-        return
+    """Raises KeyError or ValueError for saved `arrays` that no measurement of vectors with `dims` dimensions gives."""
     mean, usual = arrays["mean"], arrays["usual"]
     invariants.require_length("mean", mean, dims)
     invariants.require_finite("mean", mean)

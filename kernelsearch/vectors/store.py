@@ -61,7 +61,8 @@ class DocumentVectors:
         self.normalised: bool = self.meta["parameters"]["normalise"]
         self.encoder: dict[str, Any] | None = self.meta["extra"].get("encoder")
         self.max_tokens = _max_tokens(self.meta["parameters"], self.encoder or {})
-        self._nearness = Nearness.load(arrays)
+        #: How near the documents lie to each other, to compare queries with.
+        self.nearness = Nearness.load(arrays)
 
     def __repr__(self) -> str:
         count = int(self.present.sum())
@@ -142,11 +143,6 @@ class DocumentVectors:
     def _complete(self) -> bool:
         """Whether all documents have a vector."""
         return bool(self.present.all())
-
-    @cached_property
-    def nearness(self) -> Nearness:
-        """How near the documents lie to each other, to compare queries with: as saved, or measured for older artefacts."""
-        return self._nearness or Nearness.measure(self.matrix, self.present)
 
     @cached_property
     def neighbours(self) -> Neighbours:

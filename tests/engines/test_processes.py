@@ -17,7 +17,6 @@ from kernelsearch.api.topics import Topic, _BatchSettings, _Lists, _run_batch, r
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import IndexReplaced, InputError
 from kernelsearch.core.execution import LocalEngine
-from kernelsearch.core.streams import limits
 from kernelsearch.core.types import Candidates
 from kernelsearch.engines import processes
 from kernelsearch.engines.processes import ProcessEngine
@@ -96,7 +95,7 @@ def warns(item, shared):
 
 def settings_there(item, shared):
     time.sleep(0.01)
-    return os.getpid(), limits.line, jvm.configuration()
+    return os.getpid(), jvm.configuration()
 
 
 def prints(item, shared):
@@ -220,7 +219,6 @@ def test_warnings_of_workers_are_repeated_once(engine):
 
 
 def test_a_worker_has_the_settings_of_this_process(monkeypatch):
-    monkeypatch.setattr(limits, "line", 12345)
     monkeypatch.setattr(jvm, "_configured_heap", "77m")
     monkeypatch.setattr(jvm, "_configured_options", ("-Dx=y",))
     with ProcessEngine(2) as engine:
@@ -228,7 +226,7 @@ def test_a_worker_has_the_settings_of_this_process(monkeypatch):
         result = set()
         while len(result) < 2:  # until the worker has had a task
             result |= set(engine.map_shared(settings_there, range(20), None, label="test"))
-    assert {(line, java) for _, line, java in result} == {(12345, ("77m", ("-Dx=y",)))}
+    assert {java for _, java in result} == {("77m", ("-Dx=y",))}
 
 
 def test_a_function_that_cannot_be_sent_is_called_here(engine):

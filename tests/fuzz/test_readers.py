@@ -67,7 +67,6 @@ def test_every_module_that_reads_is_fuzzed():
         "api/carrying.py": "artefacts",
         "api/artefact_kinds.py": "artefacts",
         "api/following.py": "artefacts",
-        "cli/console.py": "sets the limits",
         "core/artefacts.py": "artefacts: tests/core/test_artefacts.py",
         "core/installed.py": "parse_json alone, of what pip has written",
         "papers/classify/text_classifier.py": "artefacts",

@@ -372,4 +372,3 @@ def test_unchanged_lists_are_reported_with_the_reason(demo_index, tmp_path):
     assert [hit.docid for hit in searcher.search("dripping tap")] == [hit.docid for hit in first]
     [line] = searcher.fallbacks()
     assert "rbm25" in line and "no similar query in the click log" in line
-    assert searcher.kept() == [line]

@@ -456,17 +456,6 @@ def test_a_basis_keeps_its_kernel(indexed, query, listed, tmp_path, kernel):
         assert np.allclose(LatentBasis(tmp_path / "b").rows, before, atol=1e-5)
 
 
-def test_a_basis_of_an_earlier_version_makes_its_kernel_from_the_options(indexed, query, listed, tmp_path):
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=5, k1=1.2, b=0.3)
-    meta = json.loads((place / "meta.json").read_text())
-    del meta["parameters"]["saved_kernel"]
-    for key in ("checksum", "checksums"):  # an earlier version had none
-        meta.pop(key, None)
-    (place / "meta.json").write_text(json.dumps(meta))
-    scores = KernelLSA(indexed, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, listed)
-    assert scores == pytest.approx(BM25(k1=1.2, b=0.3).scores(indexed.forward, query, listed.docs))
-
-
 def test_kernels_without_a_map_go_through_landmarks(indexed, query, listed, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)

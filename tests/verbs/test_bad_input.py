@@ -13,7 +13,6 @@ import kernelsearch
 from kernelsearch import evaluate, merge, search, similar, train, tune
 from kernelsearch import index as index_verb
 from kernelsearch.clicks import __main__ as clicks
-from kernelsearch.core import streams
 from tests.conftest import DEMO, ROOT, build_texts, run_verb
 
 
@@ -130,8 +129,6 @@ def test_a_damaged_gzip_config_is_named(capsys, tmp_path):
         (["--k1", "inf"], "--k1: inf is not a finite number"),
         (["--java-heap", "1k"], "Java heap: '1k' is not a size"),
         (["--java-heap", "99999999g"], "is not a size"),
-        (["--max-line", "0"], "--max-line: '0' is not a positive number"),
-        (["--pipe-wait", "nan"], "--pipe-wait: 'nan' is not a positive number"),
     ],
 )
 def test_flags_of_search(capsys, index, flags, message):
@@ -157,15 +154,6 @@ def test_a_damaged_click_log_is_named_and_nothing_is_written(capsys, tmp_path, c
         capsys, clicks.main, "import", "--input", tmp_path / "log.gz", "--output", tmp_path / "c.db"
     )
     assert [file.name for file in tmp_path.iterdir()] == ["log.gz"]
-
-
-def test_limits_are_options(capsys, tmp_path, monkeypatch):
-    for name, value in vars(streams.limits).items():
-        monkeypatch.setattr(streams.limits, name, value)
-    (tmp_path / "qrels").write_text("1 0 a 1\n" * 20)
-    flags = ["--qrels", tmp_path / "qrels", "run"]
-    assert "larger than 50 bytes (--max-input)" in refused(capsys, evaluate.main, *flags, "--max-input", "50")
-    assert "line 1: longer than 4 bytes" in refused(capsys, evaluate.main, *flags, "--max-input", "5000", "--max-line", "4")
 
 
 def test_runs_to_merge_may_come_from_pipes(capsys, tmp_path):

@@ -29,7 +29,7 @@ def test_help_fits_a_screen_and_begins_with_the_purpose_and_examples(verb, capsy
     assert description.endswith(".") and "python -m" not in description
     assert examples.startswith("examples:\n  python -m kernelsearch.") and not examples.endswith("\\")
     assert len("\n\n".join([usage, description, examples, *rest]).splitlines()) <= 48
-    assert rest[-1].startswith("more options: ") and "--max-line" not in rest[0]
+    assert rest[-1].startswith("more options: ") and "--debug" not in rest[0]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -75,7 +75,7 @@ def test_the_explanation_of_a_similar_document_has_its_title(demo_index, capsys)
 @pytest.mark.parametrize("verb", VERBS)
 def test_all_options_and_examples_are_one_flag_away(verb, capsys):
     everything = shown_help(capsys, verb, "--help-all")
-    assert "--max-line" in everything and "examples:" in everything
+    assert "--debug" in everything and "examples:" in everything
 
 
 def test_help_takes_the_name_of_a_verb(capsys):

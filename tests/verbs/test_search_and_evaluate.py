@@ -219,7 +219,7 @@ def test_help_of_a_part_and_of_everything(capsys):
     assert "--klsa.retrieve" in everything and "--pert.alpha" in everything and "--rocchio-beta" in everything
     assert "--rocchio-beta" in shown_help(capsys, search.main, "--help", "first stage")
     refused = shown_help(capsys, search.main, "--help", "nothing", status=2)
-    assert "--help: no part 'nothing'; there are input and errors, first stage, auto" in refused
+    assert "--help: no part 'nothing'; there are errors, first stage, auto" in refused
 
 
 def test_help_of_the_parts_of_serve(capsys):

@@ -53,7 +53,6 @@ import org.apache.lucene.index.TermsEnum;
 import org.apache.lucene.search.BooleanClause;
 import org.apache.lucene.search.BooleanQuery;
 import org.apache.lucene.search.BoostQuery;
-import org.apache.lucene.search.CollectionStatistics;
 import org.apache.lucene.search.FieldDoc;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
@@ -62,7 +61,6 @@ import org.apache.lucene.search.ScoreDoc;
 import org.apache.lucene.search.Sort;
 import org.apache.lucene.search.SortField;
 import org.apache.lucene.search.TermQuery;
-import org.apache.lucene.search.TermStatistics;
 import org.apache.lucene.search.similarities.BM25Similarity;
 import org.apache.lucene.search.similarities.Similarity;
 import org.apache.lucene.store.FSDirectory;
@@ -307,48 +305,6 @@ public final class Bridge {
     @Override
     protected float idf(long frequency, long documents) {
       return 1;
-    }
-  }
-
-  /**
-   * A searcher over some shards with the scores of the whole collection. `field` has the collection's rows, documents, tokens and
-   * postings; `terms` has one line per term: term TAB document frequency TAB collection frequency. Other terms can't be searched.
-   */
-  public static IndexSearcher partSearcher(IndexReader reader, Similarity similarity, String name, long[] field, byte[] terms) {
-    Map<String, long[]> known = new HashMap<>();
-    for (String line : new String(terms, StandardCharsets.UTF_8).split("\n")) {
-      String[] parts = line.split("\t", -1);
-      if (parts.length == 3) {
-        known.put(parts[0], new long[] {Long.parseLong(parts[1]), Long.parseLong(parts[2])});
-      }
-    }
-    IndexSearcher searcher = new PartSearcher(reader, new CollectionStatistics(name, field[0], field[1], field[2], field[3]), known);
-    searcher.setSimilarity(similarity);
-    return searcher;
-  }
-
-  private static final class PartSearcher extends IndexSearcher {
-    private final CollectionStatistics collection;
-    private final Map<String, long[]> terms;
-
-    PartSearcher(IndexReader reader, CollectionStatistics collection, Map<String, long[]> terms) {
-      super(reader);
-      this.collection = collection;
-      this.terms = terms;
-    }
-
-    @Override
-    public CollectionStatistics collectionStatistics(String field) throws IOException {
-      return field.equals(collection.field()) ? collection : super.collectionStatistics(field);
-    }
-
-    @Override
-    public TermStatistics termStatistics(Term term, int docFreq, long totalTermFreq) {
-      long[] whole = terms.get(term.text());
-      if (whole == null) {
-        throw new IllegalArgumentException("the collection's statistics lack the term " + term.text());
-      }
-      return new TermStatistics(term.bytes(), whole[0], whole[1]);
     }
   }
 

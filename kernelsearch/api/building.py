@@ -13,8 +13,8 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.judged import is_frame
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
+from kernelsearch.trec.delimited import refuse_repeated
 from kernelsearch.trec.documents import make_document, number_record
-from kernelsearch.trec.formats.structured import refuse_repeated
 
 
 @checked

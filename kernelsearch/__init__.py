@@ -43,9 +43,10 @@ def open(path: Source, *, language: str | None = None, vectors: str | Mapping[st
     that name none: a name, or options by name as `Index` takes them. Java starts with the first search. Raises IndexProblem
     where there is no index.
     """
+    from kernelsearch.api.arguments import checked
     from kernelsearch.api.index import Index
 
-    return Index(path, language=language, vectors=vectors)
+    return checked(Index)(path, language=language, vectors=vectors)
 
 
 def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, join_titles: bool = True, **options: Any) -> Index:

@@ -56,7 +56,7 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
     are those of `kernelsearch.index` (`force=True`, `fields=("title", "url")`, `language="pt"`, `shards=4`). Raises InputError
     for documents without id or text, and where `path` exists and `force` is not set.
     """
-    from kernelsearch.api.building import build as build_from_documents
+    from kernelsearch.api.python_documents import build as build_from_documents
 
     return build_from_documents(path, documents, join_titles=join_titles, **options)
 

@@ -34,7 +34,7 @@ def test_one_query_with_neighbours(tiny):
     trace = Trace()
     trace.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
     files = [file for file in trace.files() if not file.startswith("core/")]
-    assert "neighbours/index.py" in files and len(files) <= 10 and trace.changes() <= 37
+    assert "neighbours/faiss_index.py" in files and len(files) <= 10 and trace.changes() <= 37
     above = {"lucene": ["api"], "rerankers": ["api"], "kernels": ["rerankers"], "neighbours": ["rerankers"]}
     assert packages(trace) == {**above, "forward": ["kernels", "api"]}
 

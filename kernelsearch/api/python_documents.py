@@ -1,4 +1,4 @@
-"""Building an index from Python objects."""
+"""Documents that are Python objects: dicts and data frames, for a new index and for an update."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Found:
     cutoff: int | None = None
 
     def cut(self, cutoff: int) -> Found:
-        """The relevant documents among the first `cutoff`."""
+        """The relevant documents among the first `cutoff` of the list."""
         count = int(np.searchsorted(self.places, cutoff))
         return Found(self.places[:count], self.grades[:count], self.ideal, cutoff)
 
@@ -48,7 +48,7 @@ def average_precision(places: NDArray[np.integer], relevant: int) -> float:
 
 
 def ndcg(found: Found) -> float:
-    """nDCG of one list with the grades as gains, as trec_eval's ndcg; 0 without relevant documents."""
+    """nDCG of the list of `found` with the grades as gains, as trec_eval's ndcg; 0 without relevant documents."""
     best = found.ideal[: found.cutoff]
     gain = _total(found.grades / _discounts(found.places))
     return gain / _total(best / _discounts(np.arange(len(best)))) if len(best) else 0.0
@@ -87,7 +87,7 @@ MEASURES = {
 
 
 def is_known(measure: Any) -> bool:
-    """Whether `value_of` computes a measure of ir_measures: one of MEASURES with no parameter but its cutoff."""
+    """Whether `value_of` computes the `measure` of ir_measures: one of MEASURES with no parameter but its cutoff."""
     known = MEASURES.get(measure.NAME)
     if known is None or not set(measure.params) <= {"cutoff"}:
         return False
@@ -95,7 +95,7 @@ def is_known(measure: Any) -> bool:
 
 
 def value_of(measure: Any, found: Found) -> float:
-    """The value of a measure of ir_measures for one list, where `is_known` is true.
+    """The value of a `measure` of ir_measures for the list of `found`, where `is_known` is true.
 
     >>> import ir_measures
     >>> value_of(ir_measures.P @ 4, Found(np.array([0, 2, 9]), np.ones(3), np.ones(5)))

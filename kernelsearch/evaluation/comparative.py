@@ -36,7 +36,10 @@ class RLoss:
         return "AP", f"P@{self.cutoff}"
 
     def by_topic(self, before: tuple[Floats, ...], after: tuple[Floats, ...]) -> Floats:
-        """Its values (topics,) from those that it `needs` of the baseline and of the run, one array (topics,) per measure."""
+        """Its values (topics,).
+
+        `before` and `after` are the values that it `needs` of the baseline and of the run, one array (topics,) per measure.
+        """
         # P@k is the number of relevant documents over k, also for shorter lists.
         lost = ((before[1] - after[1]) * self.cutoff).round()
         return np.where(changes(before[0], after[0]) < 0, lost, 0.0)

@@ -31,7 +31,10 @@ def find_delimiter(line: str) -> str:
 
 
 def read_table(text: TextFile, id_names: Collection[str], text_names: Collection[str], **dialect: Any) -> Records:
-    """Rows of a table: with a header, otherwise of two columns (id, text), as in MS MARCO, or of texts without ids."""
+    """Rows of the table `text`: with a header, otherwise of two columns (id, text), as in MS MARCO, or of texts without ids.
+
+    `id_names` and `text_names` are those of `comma_separated.read_csv`, `dialect` are options of `csv.reader`.
+    """
     csv.field_size_limit(MAX_CELL)
     path, number = text.path, 0
 

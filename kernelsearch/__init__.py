@@ -43,9 +43,10 @@ def open(path: Source, *, language: str | None = None, vectors: str | Mapping[st
     that name none: a name, or options by name as `Index` takes them. Java starts with the first search. Raises IndexProblem
     where there is no index.
     """
+    from kernelsearch.api.arguments import checked
     from kernelsearch.api.index import Index
 
-    return Index(path, language=language, vectors=vectors)
+    return checked(Index)(path, language=language, vectors=vectors)
 
 
 def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, join_titles: bool = True, **options: Any) -> Index:
@@ -55,7 +56,7 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
     are those of `kernelsearch.index` (`force=True`, `fields=("title", "url")`, `language="pt"`, `shards=4`). Raises InputError
     for documents without id or text, and where `path` exists and `force` is not set.
     """
-    from kernelsearch.api.building import build as build_from_documents
+    from kernelsearch.api.python_documents import build as build_from_documents
 
     return build_from_documents(path, documents, join_titles=join_titles, **options)
 

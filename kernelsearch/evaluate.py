@@ -18,11 +18,10 @@ from kernelsearch.cli.flags import add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import check_output, write_file
+from kernelsearch.evaluation.comparative import split_comparative
 from kernelsearch.evaluation.comparison import Procedure
 from kernelsearch.evaluation.measures import DEFAULT, need_subtopics, parse_measures
-from kernelsearch.evaluation.r_loss import split_r_loss
-from kernelsearch.evaluation.run_files import add_baseline
-from kernelsearch.evaluation.run_reports import report_on_runs
+from kernelsearch.evaluation.run_files import add_baseline, report_on_runs
 from kernelsearch.lucene.shards import Source
 
 EXAMPLES = """examples:
@@ -89,7 +88,7 @@ def main(argv: list[str]) -> None:
         parser.error("--all-judged: counts the topics that --no-complete leaves out; use one of them")
     if against.all_pairs:
         check_all_pairs(parser, len(paths), settings.format, procedure)
-    measures, r_losses = split_r_loss(settings.measures)
+    measures, r_losses = split_comparative(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
     source = settings.qrels or ""

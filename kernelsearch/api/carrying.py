@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from kernelsearch.api.artefact_kinds import known_kinds
+from kernelsearch.api.index_artefacts import known_kinds
 from kernelsearch.clicks.store import connect_to_read, remove_side_files
 from kernelsearch.core.errors import BusyError, InputError
 from kernelsearch.core.files import copy_tree

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsearch.api.artefact_kinds import FORWARD, kind_of
 from kernelsearch.api.build import export_fields
+from kernelsearch.api.index_artefacts import FORWARD, kind_of
 from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.core import artefacts, checksums
 from kernelsearch.core.errors import ArtefactError, IndexProblem

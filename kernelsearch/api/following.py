@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from kernelsearch.api.artefact_kinds import VECTORS, kind_of
 from kernelsearch.api.carrying import REPLACED, keep_trained
 from kernelsearch.api.index import Index
+from kernelsearch.api.index_artefacts import VECTORS, kind_of
 from kernelsearch.core.errors import ArtefactError, DiskFull, InputError, KernelSearchError
 from kernelsearch.core.files import copy_tree
 from kernelsearch.core.progress import Progress

@@ -200,7 +200,7 @@ class Index(IndexFiles):
         `kernelsearch.index`. This object keeps its documents and refuses to search from now on. Raises
         InputError for documents without id or text.
         """
-        from kernelsearch.api.building import reader_of
+        from kernelsearch.api.python_documents import reader_of
 
         return self._updated(reader_of(documents, join_titles), (), threads, memory_limit)
 

@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from kernelsearch.api import keywords
-from kernelsearch.api.arguments import checked
 from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.core import artefacts as saved_artefacts
@@ -48,7 +47,6 @@ class IndexFiles:
     `java_heap`, `progress` and `vector_settings` as given.
     """
 
-    @checked
     def __init__(
         self,
         path: Source,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import whole_number
 from kernelsearch.trec import read_qrels, read_topics
-from kernelsearch.trec.formats.structured import refuse_repeated
+from kernelsearch.trec.delimited import refuse_repeated
 from kernelsearch.trec.qrels import MAX_GRADE, SubtopicGrades, add_grade
 
 if TYPE_CHECKING:

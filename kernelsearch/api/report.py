@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -12,7 +11,7 @@ import numpy as np
 from kernelsearch.core.version import __version__
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Comparison
-from kernelsearch.evaluation.tables import DIFFERENCE_HEADER, Evaluations, difference_cells, number, procedure_in_words
+from kernelsearch.evaluation.tables import Evaluations, Table, number, tables
 from kernelsearch.plots.svg import COLOURS, Plot
 
 #: Topics in each of the lists of most helped and most hurt ones.
@@ -36,10 +35,9 @@ def page(
     names = list(next(iter(evaluations.values())).values)
     colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(evaluations)}
     texts = texts or {}
-    parts = [_heading(evaluations, comparison, qrels), _means(evaluations, names, comparison)]
+    parts = [_heading(evaluations, comparison, qrels), *map(_table, tables(evaluations, names, comparison))]
     if comparison is not None and comparison.differences:
         parts += [
-            _differences(comparison),
             _by_measure(names, lambda name: _difference_plots(evaluations, comparison, name, texts), "Differences by topic"),
             _by_measure(names, lambda name: _risk_plots(evaluations, comparison, name, colours), "Risk and reward"),
         ]
@@ -105,32 +103,10 @@ def _heading(evaluations: Evaluations, comparison: Comparison | None, qrels: str
     )
 
 
-def _means(evaluations: Evaluations, names: Sequence[str], comparison: Comparison | None) -> str:
-    rows = []
-    for label, evaluation in evaluations.items():
-        marks = [
-            "*" if comparison and label != comparison.baseline and comparison.of(label, name).significant else ""
-            for name in names
-        ]
-        rows.append(
-            [
-                label,
-                str(len(evaluation.topics)),
-                *(number(evaluation.mean(name)) + mark for name, mark in zip(names, marks, strict=True)),
-            ]
-        )
-    note = f"<p>* {escape(procedure_in_words(comparison))}.</p>" if comparison and comparison.procedure.test != "none" else ""
-    return section("Means", sortable(["run", "topics", *names], rows) + note)
-
-
-def _differences(comparison: Comparison) -> str:
-    how = comparison.procedure
-    note = (
-        f"<p>Interval: {100 * how.confidence:g}% by bootstrap over topics ({how.rounds:,} rounds, seed {how.seed}). "
-        f"Lost: what the losing topics lose in sum. URisk, TRisk and GeoRisk with α = {how.aversion:g}.</p>"
-    )
-    rows = [difference_cells(difference) for difference in comparison.differences]
-    return section(f"Against {comparison.baseline}", sortable(DIFFERENCE_HEADER, rows, texts=2) + note)
+def _table(table: Table) -> str:
+    """One of the tables that the command prints."""
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return section(table.title, sortable(table.header, table.rows, texts=table.align.index(">")) + note)
 
 
 def _by_measure(names: Sequence[str], draw: Callable[[str], str], title: str) -> str:
@@ -196,10 +172,6 @@ def _risk_plots(evaluations: Evaluations, comparison: Comparison, name: str, col
         f"{name} lost in sum by topics that got worse",
         f"gain in mean {name}, %",
     )
-    for stem, members in sweeps(list(comparison.topics)).items():
-        left.line(
-            [(0.0, 0.0), *((losses[label], gains[label]) for label in members)], f"{stem} (curve)", "#777777", dashed=True
-        )
     for label in comparison.topics:
         where = f"{label}: {gains[label]:+.1f}% for {losses[label]:.2f} lost"
         left.points([(losses[label], gains[label])], [where], colours[label], label)
@@ -209,23 +181,10 @@ def _risk_plots(evaluations: Evaluations, comparison: Comparison, name: str, col
         right.line(list(zip(AVERSIONS.tolist(), values, strict=True)), label, colours[label])
     return (
         '<div class="figures">'
-        + _figure(
-            left.svg(f"Risk and reward by {name}"),
-            "Up is better, left is safer. Runs named alike with a number at the end are joined.",
-        )
+        + _figure(left.svg(f"Risk and reward by {name}"), "Up is better, left is safer.")
         + _figure(right.svg(f"URisk by {name}"), "Losses count 1 + α times; below zero the baseline is the better choice.")
         + "</div>"
     )
-
-
-def sweeps(labels: Sequence[str]) -> dict[str, list[str]]:
-    """Runs of one method at several settings: those of `labels` that differ in a number at their end only (pert-0.1)."""
-    groups: dict[str, list[tuple[float, str]]] = {}
-    for label in labels:
-        match = re.fullmatch(r"(.*?\D)(\d+(?:\.\d+)?)", label)
-        if match:
-            groups.setdefault(match[1].rstrip("-_. "), []).append((float(match[2]), label))
-    return {stem: [label for _, label in sorted(members)] for stem, members in groups.items() if stem and len(members) > 1}
 
 
 def _precision_recall(curves: Evaluations, colours: Mapping[str, str]) -> str:

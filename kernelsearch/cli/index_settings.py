@@ -40,7 +40,7 @@ class IndexSettings(EngineSettings, BuildSettings):
         None, "documents to add to the index, as --input takes them; a document replaces the one of the same id"
     )
     delete: str | None = option(None, "file with the ids of documents to delete from the index, one per line")
-    format: str | None = option(None, "format of the input; guessed if not given", choices=FORMATS)
+    format: str | None = option(None, "format of the input; guessed if not given", choices=tuple(FORMATS))
     encoding: str = option("utf-8", "encoding of the input files, such as windows-1252")
     columns: tuple[str, ...] = option(
         (), "columns or keys of the input that hold id, contents and title, such as id=number,contents=body,title=headline"

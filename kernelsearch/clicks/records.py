@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
-from kernelsearch.trec.formats.structured import find_delimiter, refuse_repeated
+from kernelsearch.trec.delimited import find_delimiter, refuse_repeated
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53

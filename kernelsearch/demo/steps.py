@@ -24,8 +24,8 @@ from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.files import write_file
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.tables import text_table
-from kernelsearch.evaluation.measures import Evaluation, parse_measures
-from kernelsearch.evaluation.run_files import evaluate_runs, read_runs
+from kernelsearch.evaluation.measures import Evaluation, evaluate_runs, parse_measures
+from kernelsearch.evaluation.run_files import read_runs
 from kernelsearch.rerankers import registry
 from kernelsearch.trec import read_qrels, read_topics, write_run
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from io import StringIO
 from itertools import chain
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import Flag, InputError, OptionError, quote, short
-from kernelsearch.evaluation import trec_measures
+from kernelsearch.core.measures import Found, is_known, value_of
 from kernelsearch.trec.qrels import MAX_GRADE, SubtopicGrades
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,8 @@ DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
 Qrels = Mapping[str, Mapping[str, int]]
 #: {qid: [(docid, score), ...]}
 Run = Mapping[str, Sequence[tuple[str, float]]]
-Measure: TypeAlias = trec_measures.Measure
+#: A measure of ir_measures, whose classes have no type annotations.
+Measure: TypeAlias = Any
 MEASURES = Flag("measures")
 
 
@@ -146,7 +146,7 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     ranks = {qid: _ranks(run[qid]) for qid in topics if qid in run}
     # Grades of other types are left to ir_measures, which refuses them.
     direct = all(type(grade) is int for qid in topics for grade in qrels[qid].values())
-    simple = [measure for measure in measures if direct and trec_measures.has_direct_form(measure)]
+    simple = [measure for measure in measures if direct and is_known(measure)]
     diverse = [measure for measure in measures if measure not in simple and _by_subtopic(measure)]
     others = [measure for measure in measures if measure not in simple + diverse]
     for qid in topics if simple or others else []:
@@ -157,10 +157,10 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
                 f"qrels: topic {short(qid)}, document {short(docid)} has different grades in subtopics, and {name} needs one"
             )
     values: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
-    columns = [values[str(measure)] for measure in simple]
-    for qid in topics:
-        for column, value in zip(columns, trec_measures.values(simple, ranks.get(qid, {}), qrels[qid]), strict=True):
-            column[qid] = value
+    for qid in topics if simple else []:
+        found = _found(ranks.get(qid, {}), qrels[qid])
+        for measure in simple:
+            values[str(measure)][qid] = value_of(measure, found)
     if others and topics:
         values |= _through_ir_measures(others, {qid: dict(qrels[qid]) for qid in topics}, ranks)
     if diverse and topics:
@@ -180,6 +180,13 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     )
 
 
+def evaluate_runs(
+    qrels: Qrels, runs: Mapping[str, Run], measures: Sequence[Measure], *, complete: bool = True
+) -> dict[str, Evaluation]:
+    """The evaluation of each of `runs`, by label; the other parameters are those of `evaluate`."""
+    return {label: evaluate(qrels, run, measures, complete=complete) for label, run in runs.items()}
+
+
 def _ranks(ranked: Sequence[tuple[str, float]]) -> dict[str, int]:
     """Ranks from 1 in trec_eval's order, by docid; of a document that is listed twice, the lower rank counts."""
     docids = trec_order(ranked)
@@ -187,6 +194,13 @@ def _ranks(ranked: Sequence[tuple[str, float]]) -> dict[str, int]:
     if len(ranks) < len(docids):
         ranks = {docid: rank for rank, docid in enumerate(sorted(ranks, key=ranks.__getitem__), 1)}
     return ranks
+
+
+def _found(ranks: Mapping[str, int], judged: Mapping[str, int]) -> Found:
+    """The relevant documents, those of a grade from 1 on, in a list of which `ranks` are the ranks by docid."""
+    relevant = sorted((ranks[docid] - 1, grade) for docid, grade in judged.items() if grade > 0 and docid in ranks)
+    places, grades = np.array([place for place, _ in relevant], dtype=np.int64), [float(grade) for _, grade in relevant]
+    return Found(places, np.array(grades), np.array(sorted((grade for grade in judged.values() if grade > 0), reverse=True)))
 
 
 def _through_ir_measures(
@@ -232,13 +246,3 @@ def _check_ids_and_grades(qrels: Qrels, run: Run) -> None:
 
 
 _REFUSED = re.compile("[\ud800-\udfff]")
-
-
-def run_labels(paths: list[str]) -> list[str]:
-    """Short labels of run files: file names where they differ, else whole paths. Raises OptionError for a path given twice."""
-    names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
-    labels = names if len(set(names)) == len(names) else list(paths)
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise OptionError(f"{short(twice)}: this run is given twice")
-    return labels

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.measures import average_precision
+from kernelsearch.core.measures import Found, average_precision, is_known, value_of
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import Measure, evaluate
 from kernelsearch.forward.index import ForwardIndex
 
 Floats = NDArray[np.float64]
-
-#: Measures that `JudgedRows.values` computes itself; the others are computed by ir_measures.
-QUICK = ("AP", "nDCG", "P", "R", "RR")
 
 
 class JudgedRows:
@@ -68,26 +65,13 @@ class JudgedRows:
 
     def values(self, measure: Measure, numbers: Sequence[int], lists: Sequence[Candidates]) -> Floats:
         """The values of a measure of ir_measures for the `lists` of the topics `numbers`, shape (topics,), as in trec_eval."""
-        if not is_quick(measure):
+        if not is_known(measure):
             return self._through_ir_measures(measure, numbers, lists)
-        return np.array([self._value(measure, number, ranked) for number, ranked in zip(numbers, lists, strict=True)])
-
-    def _value(self, measure: Measure, number: int, candidates: Candidates) -> float:
-        places, grades = self.relevant_places(number, candidates)
-        depth = measure.params.get("cutoff")
-        if depth is not None:
-            places, grades = places[places < depth], grades[places < depth]
-        if measure.NAME == "AP":
-            return average_precision(places, self.counts[number])
-        if measure.NAME == "RR":
-            return float(1.0 / (places[0] + 1)) if len(places) else 0.0
-        if measure.NAME == "P":
-            return len(places) / int(depth)
-        if measure.NAME == "R":
-            return len(places) / max(int(self.counts[number]), 1)
-        ideal = self.ideal[number][:depth]
-        best = float((ideal / np.log2(np.arange(2, len(ideal) + 2))).sum())
-        return float((grades / np.log2(places + 2)).sum()) / best if best > 0 else 0.0
+        found = (
+            Found(*self.relevant_places(number, ranked), self.ideal[number])
+            for number, ranked in zip(numbers, lists, strict=True)
+        )
+        return np.array([value_of(measure, places) for places in found])
 
     def _through_ir_measures(self, measure: Measure, numbers: Sequence[int], lists: Sequence[Candidates]) -> Floats:
         qids = [self.qids[number] for number in numbers]
@@ -97,10 +81,3 @@ class JudgedRows:
         }
         evaluation = evaluate({qid: self.qrels[qid] for qid in qids}, run, [measure])
         return evaluation.array(str(measure), qids)
-
-
-def is_quick(measure: Measure) -> bool:
-    """Whether a measure is one of QUICK with no other parameter than a cutoff."""
-    return (
-        measure.NAME in QUICK and set(measure.params) <= {"cutoff"} and (bool(measure.params) or measure.NAME not in ("P", "R"))
-    )

@@ -32,7 +32,7 @@ def tables(
     evaluations: Evaluations,
     measures: Sequence[str],
     comparison: Comparison | None,
-    per_query: bool,
+    per_query: bool = False,
     pairs: Sequence[PairTest] = (),
 ) -> list[Table]:
     """What is printed for people, in this order: topics, means, differences, all pairs.
@@ -75,11 +75,11 @@ def _means_table(evaluations: Evaluations, measures: Sequence[str], comparison: 
             tuple(cell if not mark or cell.endswith("*") else cell + " " for cell, mark in zip(row, marked, strict=True))
             for row in rows
         ]
-        note = "* " + procedure_in_words(comparison)
+        note = "* " + _procedure_in_words(comparison)
     return Table("Means", ("run", "topics", *measures), rows, "<>" + ">" * len(measures), note)
 
 
-def procedure_in_words(comparison: Comparison) -> str:
+def _procedure_in_words(comparison: Comparison) -> str:
     """The test of `comparison`, its correction and level, as a part of a sentence."""
     how = comparison.procedure
     name = {"t": "paired t test", "wilcoxon": "Wilcoxon's signed-rank test", "randomisation": "randomisation test"}[how.test]
@@ -87,14 +87,13 @@ def procedure_in_words(comparison: Comparison) -> str:
     return f"differs from {comparison.baseline}: {name}, {fixed}, p < {how.level:g}"
 
 
-DIFFERENCE_HEADER = (
+_DIFFERENCE_HEADER = (
     "run", "measure", "mean", "difference", "relative", "interval",
     "p", "corrected", "win/tie/loss", "lost", "URisk", "TRisk", "GeoRisk",
 )  # fmt: skip
 
 
-def difference_cells(difference: Difference) -> tuple[str, ...]:
-    """A difference as cells of DIFFERENCE_HEADER."""
+def _difference_cells(difference: Difference) -> tuple[str, ...]:
     return (
         difference.run,
         difference.measure,
@@ -102,8 +101,8 @@ def difference_cells(difference: Difference) -> tuple[str, ...]:
         f"{difference.difference:+.4f}",
         "-" if difference.relative is None else f"{100 * difference.relative:+.1f}%",
         f"[{difference.interval[0]:+.4f}, {difference.interval[1]:+.4f}]",
-        probability(difference.p),
-        probability(difference.p_corrected),
+        _probability(difference.p),
+        _probability(difference.p_corrected),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
         f"{difference.lost:.2f}",
         f"{difference.urisk:+.4f}",
@@ -118,8 +117,8 @@ def _differences_table(comparison: Comparison) -> Table:
         f"interval: {100 * how.confidence:g}% by bootstrap over topics; lost: what the losing topics lose in sum; "
         f"risk measures with alpha {how.aversion:g}"
     )
-    rows = [difference_cells(difference) for difference in comparison.differences]
-    return Table(f"Against {comparison.baseline}", DIFFERENCE_HEADER, rows, "<<" + ">" * (len(DIFFERENCE_HEADER) - 2), note)
+    rows = [_difference_cells(difference) for difference in comparison.differences]
+    return Table(f"Against {comparison.baseline}", _DIFFERENCE_HEADER, rows, "<<" + ">" * (len(_DIFFERENCE_HEADER) - 2), note)
 
 
 def _pairs_table(pairs: Sequence[PairTest]) -> Table:
@@ -130,8 +129,8 @@ def _pairs_table(pairs: Sequence[PairTest]) -> Table:
             pair.measure,
             str(pair.topics),
             f"{pair.difference:+.4f}" + ("*" if pair.significant else " "),
-            probability(pair.p),
-            probability(pair.p_corrected),
+            _probability(pair.p),
+            _probability(pair.p_corrected),
         )
         for pair in pairs
     ]
@@ -144,7 +143,7 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.4f}"
 
 
-def probability(p: float | None) -> str:
+def _probability(p: float | None) -> str:
     """A p-value `p` with four decimals, - for None; small ones aren't printed as zero."""
     if p is None:
         return "-"

@@ -12,7 +12,7 @@ import pyterrier as pt
 from numpy.typing import NDArray
 
 from kernelsearch.api.build import BuildSettings, build_index
-from kernelsearch.api.building import reader_of
+from kernelsearch.api.python_documents import reader_of
 from kernelsearch.core.errors import IndexProblem, InputError
 from kernelsearch.core.reading import json_object
 from kernelsearch.integrations.frames import TEXT, stored_fields

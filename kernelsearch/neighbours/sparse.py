@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError
-from kernelsearch.neighbours.index import check_row_numbers, load_faiss, read_faiss
+from kernelsearch.neighbours.faiss_index import check_row_numbers, load_faiss, read_faiss
 
 if TYPE_CHECKING:
     from scipy import sparse

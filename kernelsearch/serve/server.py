@@ -11,7 +11,7 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.neighbours.index import load_faiss
+from kernelsearch.neighbours.faiss_index import load_faiss
 from kernelsearch.serve.app import make_app
 from kernelsearch.serve.connections import make_protocol
 from kernelsearch.serve.settings import ServeSettings, ServiceSettings

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from kernelsearch.api.building import reader_of
+from kernelsearch.api.python_documents import reader_of
 from kernelsearch.api.updating import Updated, update_index
 from kernelsearch.core.errors import BusyError, IndexReplaced, KernelSearchError
 from kernelsearch.serve import answers

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import logging
 import os
+import pkgutil
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import first_bytes
+from kernelsearch.trec import formats
+from kernelsearch.trec.formats import Format
 
 logger = logging.getLogger(__name__)
 
-#: The suffixes of each format, without .gz.
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "jsonl": (".jsonl", ".ndjson"),
-    "json": (".json",),
-    "beir": (),
-    "trec": (".trec", ".sgml"),
-    "csv": (".csv",),
-    "tsv": (".tsv", ".tab"),
-    "parquet": (".parquet",),
-    "text": (".txt", ".text"),
-    "markdown": (".md", ".markdown"),
-    "html": (".html", ".htm", ".xhtml"),
-    "pdf": (".pdf",),
-}
-FORMATS = tuple(_SUFFIXES)
+
+def find_formats() -> dict[str, Format]:
+    """The formats by name: what the modules of `formats` declare."""
+    modules = (import_module(f"{formats.__name__}.{module.name}") for module in pkgutil.iter_modules(formats.__path__))
+    return {module.FORMAT.name: module.FORMAT for module in modules if hasattr(module, "FORMAT")}
+
+
+FORMATS = find_formats()
 #: Bytes at the beginning of a file from which its format is guessed.
 GUESSED_FROM = 4096
-#: Formats whose files are one document each; a folder may mix them.
-PAGES = ("text", "markdown", "html", "pdf")
-#: How files begin that are no text, and what they are.
+#: How files begin that are no text and of no format, and what they are.
 _MAGIC = (
-    (b"%PDF", "a PDF"),
-    (b"PAR1", "a Parquet file"),
     (b"PK\x03\x04", "a ZIP archive, or a document of Word, Excel or LibreOffice"),
     (b"\xd0\xcf\x11\xe0", "an old document of Word, Excel or PowerPoint"),
     (b"\x89PNG", "an image"),
@@ -56,14 +49,14 @@ _IN_INDEX = re.compile(r"segments_[0-9a-z]+|shards\.json")
 def folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
     """The files of `folder` with their format, in the order of their names; `kind` is the format to take.
 
-    Without a format these are the largest part of the folder that is of one format (or of several of PAGES); what else is in it
-    is logged. Raises InputError where no file can be read.
+    Without a format these are the largest part of the folder that is of one format, or of several that have one document per
+    file; what else is in it is logged. Raises InputError where no file can be read.
     """
-    corpora = [file for file in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if file.exists()]
-    if kind == "beir" and not corpora:
-        raise InputError("no corpus.jsonl in it, a BEIR folder was expected", path=folder)
-    if corpora and kind in (None, "beir"):
-        return [(corpora[0], "beir")]
+    for name, corpus in ((name, known.corpus) for name, known in FORMATS.items() if known.corpus and kind in (None, name)):
+        if found := next((file for file in (folder / corpus, folder / f"{corpus}.gz") if file.exists()), None):
+            return [(found, name)]
+        if kind:
+            raise InputError(f"no {corpus} in it, a {name.upper()} folder was expected", path=folder)
     files = _list_files(folder)
     if not files:
         raise InputError("an empty folder, documents were expected", path=folder)
@@ -76,7 +69,7 @@ def folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
         elif file_kind is None:
             others.append(file)
         else:
-            known.setdefault("pages" if file_kind in PAGES and kind is None else file_kind, []).append((file, file_kind))
+            known.setdefault("pages" if FORMATS[file_kind].page and kind is None else file_kind, []).append((file, file_kind))
     if not known or (kind is not None and kind not in known):
         wanted = f"{kind} files" if kind else "files of a format that can be read"
         raise InputError(f"no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}", path=folder)
@@ -136,38 +129,29 @@ def _folder_kind(file: Path) -> str | None:
         except InputError:
             return None
     # A list of words or a table without a name for it is guessed only where it is the input itself.
-    if kind == "tsv" and _suffix(file) not in _SUFFIXES["tsv"]:
-        return "text" if _suffix(file) in _SUFFIXES["text"] else None
-    return kind
+    return _named_kind(file) if kind == "tsv" else kind
 
 
 def _named_kind(path: Path) -> str | None:
     """The format that the name of a file says; None where it says none."""
     suffix = _suffix(path)
-    return next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
+    return next((name for name, known in FORMATS.items() if suffix in known.suffixes), None)
 
 
 def _guess_from(start: bytes, path: Path) -> str:
     """The format of a file that begins with `start` and whose name says none or text; errors as in `guess_format`."""
-    if start.startswith(b"%PDF"):
-        return "pdf"
-    if start.startswith(b"PAR1"):
-        return "parquet"
+    for name, known in FORMATS.items():
+        if known.magic and start.startswith(known.magic):
+            return name
     if what := _binary(start):
         raise InputError(f"{what}, which can't be read; formats: {', '.join(FORMATS)}", path=path)
     text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     if not text:
         raise InputError("empty, documents were expected", path=path)
-    first = text.partition("\n")[0]
-    if text.startswith("{"):
-        return "jsonl"
-    if text.startswith("["):
-        return "json"
-    if re.match(r"<(!doctype\s+html|html|head|body)\b", text, re.I):
-        return "html"
-    if text.startswith("<"):
-        return "trec"
-    return "text" if _named_kind(path) == "text" and "\t" not in first else "tsv"
+    for name, known in FORMATS.items():
+        if known.begins and re.match(known.begins, text, re.I):
+            return name
+    return "text" if _named_kind(path) == "text" and "\t" not in text.partition("\n")[0] else "tsv"
 
 
 def _binary(start: bytes) -> str | None:

@@ -15,37 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import EncodingError, Flag, InputError, OptionError, quote, short
-from kernelsearch.trec.collection_files import FORMATS, PAGES, folder_files, guess_format
+from kernelsearch.trec.collection_files import FORMATS, folder_files, guess_format
+from kernelsearch.trec.delimited import HEADER_NAMES
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
-from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
-from kernelsearch.trec.formats.structured import (
-    HEADER_NAMES,
-    arrays_of_objects,
-    read_csv,
-    read_json,
-    read_jsonl,
-    read_parquet,
-    read_tsv,
-)
-from kernelsearch.trec.formats.trec_text import read_trec
+from kernelsearch.trec.formats.json_array import arrays_of_objects
 from kernelsearch.trec.ids import check_id
 from kernelsearch.trec.values import find_value, text_of
 
 logger = logging.getLogger(__name__)
 
-_READERS: dict[str, Callable[[Path, str], Records]] = {
-    "jsonl": read_jsonl,
-    "json": read_json,
-    "beir": read_jsonl,
-    "trec": read_trec,
-    "csv": read_csv,
-    "tsv": read_tsv,
-    "parquet": read_parquet,
-    "text": read_text,
-    "markdown": read_markdown,
-    "html": read_html,
-    "pdf": read_pdf,
-}
 #: Keys of a record that `make_document` doesn't copy as they are.
 _USED = frozenset((*ID_NAMES, "contents", "title"))
 #: (place of the document, such as file and line; document)
@@ -94,17 +72,17 @@ def read_documents(
     files = folder_files(path, kind) if is_folder else [(path, kind or guess_format(path))]
     count = 0
     for file, file_kind in files:
-        skips = skip_unreadable if is_folder and file_kind in PAGES else None
+        known = FORMATS[file_kind]
+        skips = skip_unreadable if is_folder and known.page else None
         for within, record in _records(file, file_kind, columns, encoding, skips, number_documents):
             place = f"{file}: {within}" if within else str(file)
-            if file_kind in PAGES:
+            if known.page:
                 record = _page(record, file, path)
             elif columns:
                 record = _rename(record, columns, place)
             if number_documents:
                 record = number_record(record, count + 1)
-            # The title of TREC text is one of the elements whose text the contents are.
-            yield place, make_document(record, place, join_titles=join_titles and file_kind != "trec")
+            yield place, make_document(record, place, join_titles=join_titles and not known.joined)
             count += 1
     if not count:
         raise InputError(f"no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})", path=path)
@@ -207,11 +185,11 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _reader(kind: str, columns: Mapping[str, str], numbered: bool) -> Callable[[Path, str], Records]:
-    if kind not in ("csv", "tsv"):
-        return _READERS[kind]
+    if not FORMATS[kind].columns:
+        return FORMATS[kind].read
     id_names = () if numbered else (columns["id"].lower(),) if "id" in columns else ID_NAMES
     text_names = (*(columns[name].lower() for name in ("contents", "title") if name in columns), *HEADER_NAMES)
-    return partial(read_csv if kind == "csv" else read_tsv, id_names=id_names, text_names=text_names)
+    return partial(FORMATS[kind].read, id_names=id_names, text_names=text_names)
 
 
 def _records(file: Path, kind: str, columns: Mapping[str, str], encoding: str, skips: bool | None, numbered: bool) -> Records:

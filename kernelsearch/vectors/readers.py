@@ -24,7 +24,7 @@ from kernelsearch.core.errors import Flag, InputError, OptionError, short
 from kernelsearch.core.reading import json_lines, lines, open_bytes, open_file, report_damage
 from kernelsearch.core.rows import MAX_DIMS
 from kernelsearch.neighbours.faiss_files import check_file
-from kernelsearch.neighbours.index import load_faiss
+from kernelsearch.neighbours.faiss_index import load_faiss
 
 #: Names that files give to the ids and to the vectors; the first that a file has is read.
 ID_NAMES = ("ids", "id", "docids", "docid", "docnos", "docno", "qids", "qid", "_id")

@@ -22,7 +22,7 @@ from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.neighbours.codes import Codes, usable
-from kernelsearch.neighbours.index import FLAT_LIMIT, ROUNDED, looked_for
+from kernelsearch.neighbours.faiss_index import FLAT_LIMIT, ROUNDED, looked_for
 from kernelsearch.vectors import nearness
 from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.readers import BLOCK, VectorReader

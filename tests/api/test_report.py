@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 import pytest
 
 from kernelsearch import evaluate as verb
-from kernelsearch.api.report import sweeps
 from kernelsearch.plots.svg import Plot, round_ticks
 
 VOID = {"meta", "link", "br"}
@@ -75,10 +74,6 @@ def test_a_page_without_baseline_or_texts(page, tmp_path, capsys):
     checker = Checker()
     checker.feed((tmp_path / "p.html").read_text())
     assert checker.counts["svg"] == 1 and checker.open == []
-
-
-def test_runs_of_one_sweep_are_joined():
-    assert sweeps(["bm25", "pert-0.5", "pert-0.1", "klsa", "rm3", "pert_x"]) == {"pert": ["pert-0.1", "pert-0.5"]}
 
 
 def test_plots():

@@ -11,7 +11,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Procedure, compare
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.evaluation.run_files import topic_messages
+from kernelsearch.evaluation.run_files import RunReport
 from kernelsearch.evaluation.tables import render
 
 QRELS = {str(topic): {"a": 1} for topic in range(6)}
@@ -60,12 +60,13 @@ def test_the_runs_of_one_measure_are_one_family(result):
         assert difference.p_corrected == min(2 * difference.p, 1.0)
 
 
-def test_only_shared_topics_are_compared(capsys):
+def test_only_shared_topics_are_compared():
     runs = {"base": ranked([1, 2, "-", 4, 5, None]), "short": ranked(["-", 1, 1, 2, 4, None])}
     result = {label: evaluate(QRELS, run, parse_measures(["RR"]), complete=False) for label, run in runs.items()}
     comparison = compare(result, "base", ["RR"])
     assert comparison.topics == {"short": ["1", "3", "4", "5"]} and comparison.of("short", "RR").topics == 4
-    assert "short: compared on the 4 topics that it shares with the baseline" in topic_messages(result, comparison, False)
+    report = RunReport(QRELS, runs, False, result, result, ["RR"], comparison, [])
+    assert "short: compared on the 4 topics that it shares with the baseline" in report.messages()
 
 
 def test_topics_that_no_run_has_are_counted_on_request_only(tmp_path, capsys):

@@ -7,14 +7,18 @@ import subprocess
 import warnings
 
 import ir_measures
+import numpy as np
 import pandas as pd
 import pytest
 
 from kernelsearch import evaluate as verb
 from kernelsearch.api.judged import as_qrels
+from kernelsearch.core import measures
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.measures import is_known
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
-from kernelsearch.evaluation.trec_measures import has_direct_form
+from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.trec import read_qrels, read_run, write_run
 from tests.evaluation.conftest import random_judgements_and_run
 
@@ -204,7 +208,7 @@ def test_huge_grades_are_refused_and_large_ones_are_not():
 def test_direct_measures_agree_with_ir_measures_to_the_last_bit():
     names = ["AP", "AP@10", "AP@3", "nDCG", "nDCG@10", "nDCG@3", "P@5", "P@10", "R@5", "R@1000", "RR"]
     measures = parse_measures(names)
-    assert all(map(has_direct_form, measures))
+    assert all(map(is_known, measures))
     for seed in range(60):
         chance = random.Random(seed)
         docids = [f"d{number}" for number in range(chance.choice([3, 30, 300]))]
@@ -226,9 +230,29 @@ def test_direct_measures_agree_with_ir_measures_to_the_last_bit():
         assert evaluate(qrels, run, measures).values == theirs, seed
 
 
+@pytest.mark.parametrize("name", ["AP", "AP@5", "nDCG", "nDCG@10", "P@10", "R@1000", "RR", "Success@5"])
+def test_lists_of_rows_and_of_docids_have_the_same_values_to_the_last_bit(demo_index, monkeypatch, name):
+    """Tuning measures rows of the index, `evaluate` measures docids; a measure that is added to the table is added to both."""
+    chance, forward = random.Random(7), demo_index.forward
+    docids = forward.docids.take(forward.live_docs)
+    qrels = {str(topic): {docid: chance.choice([0, 1, 1, 2, 7]) for docid in chance.sample(docids, 40)} for topic in range(9)}
+    ranked = {qid: chance.sample(docids, min(60, len(docids))) for qid in qrels}
+    lists = [Candidates(forward.rows_of(names), np.arange(len(names), 0, -1.0)) for names in ranked.values()]
+    run = {qid: [(docid, -float(place)) for place, docid in enumerate(names)] for qid, names in ranked.items()}
+    (measure,) = parse_measures([name])
+    expected = evaluate(qrels, run, [measure]).array(name, list(qrels))
+    if not is_known(measure):  # computed by ir_measures so far
+        added = measures.ListMeasure("Success", lambda found: float(len(found.places) > 0), needs=True)
+        monkeypatch.setitem(measures.MEASURES, "Success", added)
+        monkeypatch.delattr(ir_measures, "iter_calc")
+        assert evaluate(qrels, run, [measure]).array(name, list(qrels)).tolist() == expected.tolist()
+    values = JudgedRows(forward, qrels, list(qrels)).values(measure, range(len(qrels)), lists)
+    assert values.tolist() == expected.tolist() and len(set(values)) > 1
+
+
 def test_which_measures_have_a_direct_form():
     others = parse_measures(["RR@10", "P(rel=2)@5", "AP(rel=2)", "nDCG(dcg='exp-log2')@10", "Rprec", "Success@5"])
-    assert not any(map(has_direct_form, others))
+    assert not any(map(is_known, others))
 
 
 def test_of_a_document_listed_twice_the_lower_rank_counts():

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.trec import collection_files, documents, formats
 from kernelsearch.trec.documents import make_document, parse_columns, read_documents
 
 
@@ -335,6 +336,27 @@ def test_pdf(tmp_path):
     (tmp_path / "dripping-tap.pdf").write_bytes(b"%PDF-1.4 cut short")
     with pytest.raises(InputError, match="not a valid PDF"):
         read(tmp_path / "dripping-tap.pdf")
+
+
+def test_a_format_is_one_module(tmp_path, monkeypatch):
+    """Its extension, how its files begin and its reader are found in a module of the package, without a second place."""
+    (tmp_path / "format").mkdir()
+    (tmp_path / "format" / "cards.py").write_text(
+        "from kernelsearch.trec.formats import Format\n"
+        "def read(path, encoding):\n"
+        "    for number, line in enumerate(path.read_text(encoding).split('%%')[1:], 1):\n"
+        "        yield f'card {number}', dict(zip(('id', 'text'), line.strip().split(':', 1)))\n"
+        "FORMAT = Format('cards', read, suffixes=('.card',), begins='%%')\n"
+    )
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "format")])
+    for module in (collection_files, documents):
+        monkeypatch.setattr(module, "FORMATS", collection_files.find_formats())
+    for name in ("a.card", "without-suffix"):
+        (tmp_path / name).write_text("%%a: one\n%%b: two\n")
+        assert [(record["id"], record["contents"]) for record in read(tmp_path / name)] == [("a", " one"), ("b", " two")]
+    with pytest.raises(InputError, match="card 1: a document without an id"):
+        (tmp_path / "bad.card").write_text("%%:\n")
+        read(tmp_path / "bad.card")
 
 
 @pytest.mark.parametrize(("name", "package"), [("c.pdf", "pypdf"), ("c.parquet", "pyarrow")])

@@ -344,7 +344,7 @@ def test_memory_stays_bounded_while_a_large_file_is_imported(index, tmp_path):
     np.save(tmp_path / "v.npy", np.zeros((rows, 1000), dtype=np.float32))
     (tmp_path / "ids.txt").write_text("".join(f"x{row}\n" for row in range(rows - 1)) + "d1\n")
     code = (
-        "import resource, sys; from kernelsearch.vectors.__main__ import main; import kernelsearch.neighbours.index as n;"
+        "import resource, sys; from kernelsearch.vectors.__main__ import main; import kernelsearch.neighbours.faiss_index as n;"
         "n.load_faiss(); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         f"main(['--index', {str(index.path)!r}, '--name', 'm', '--input', {str(tmp_path / 'v.npy')!r},"
         f" '--ids', {str(tmp_path / 'ids.txt')!r}]);"

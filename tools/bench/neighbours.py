@@ -21,7 +21,7 @@ import numpy as np
 from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.tables import text_table
 from kernelsearch.neighbours import CLUSTERED, Neighbours
-from kernelsearch.neighbours.index import load_faiss, looked_for
+from kernelsearch.neighbours.faiss_index import load_faiss, looked_for
 from tools.bench.speed.collection import unit_vectors
 
 DEPTHS = (100, 500, 1000)

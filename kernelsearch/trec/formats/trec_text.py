@@ -10,7 +10,7 @@ from typing import Any
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import lines
 from kernelsearch.lucene.markup import text_of_markup
-from kernelsearch.trec.formats import Records
+from kernelsearch.trec.formats import Format, Records, html_page
 
 #: The elements of a TREC document that hold text, as Anserini's TrecCollection takes them. They begin a line.
 _TEXT_TAGS = ("TEXT", "HEADLINE", "TITLE", "HL", "HEAD", "TTL", "DD", "DATE", "LP", "LEADPARA")
@@ -74,3 +74,8 @@ def _text_lines(body: str, any_case: bool) -> Iterator[str]:
             yield line
             if compared.startswith(f"</{tag}>") or compared.endswith(f"</{tag}>"):
                 tag = None
+
+
+FORMAT = Format(
+    "trec", read_trec, suffixes=(".trec", ".sgml"), begins=rf"<(?!{html_page.START})", joined=True
+)  # TITLE is one of the elements of text

@@ -1,95 +1,26 @@
-"""Files that are one document each: plain text, Markdown, HTML, PDF.
-
-A record has `contents` and mostly `title`; its id, the path of the file, is added by the caller.
-"""
+"""HTML, one document per file."""
 
 from __future__ import annotations
 
 import codecs
-import logging
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-from kernelsearch.core.errors import Flag, InputError, OptionError
-from kernelsearch.core.installed import install_command
-from kernelsearch.core.reading import TextFile, lines, open_bytes, open_file, report_damage
-from kernelsearch.trec.formats import Records
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import TextFile, open_bytes
+from kernelsearch.trec.formats import Format, Records
 
+#: What follows the `<` at the beginning of a page.
+START = r"(?:!doctype\s+html|html|head|body)\b"
 #: HTML elements whose content is no text of the page.
 _HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select", "textarea"))
 #: HTML elements that run on within a line; every other one ends the line before it.
-_INLINE = frozenset(
-    (
-        *(
-            "a",
-            "abbr",
-            "acronym",
-            "b",
-            "bdi",
-            "bdo",
-            "big",
-            "cite",
-            "code",
-            "data",
-            "del",
-            "dfn",
-            "em",
-            "font",
-            "i",
-            "ins",
-            "kbd",
-        ),
-        *(
-            "label",
-            "mark",
-            "q",
-            "s",
-            "samp",
-            "small",
-            "span",
-            "strike",
-            "strong",
-            "sub",
-            "sup",
-            "time",
-            "tt",
-            "u",
-            "var",
-            "wbr",
-        ),
-    )
-)
-
-
-def read_text(path: Path, encoding: str) -> Records:
-    """The text file `path` in `encoding`; its title is the file's name."""
-    yield "", {"contents": "\n".join(line for _, line in lines(path, encoding))}
-
-
-def read_markdown(path: Path, encoding: str) -> Records:
-    """The Markdown file `path` in `encoding`, with its marks; the title is the first heading.
-
-    A YAML front matter is left out, but for its title.
-    """
-    body = [line for _, line in lines(path, encoding)]
-    title = ""
-    if body and body[0].strip() == "---" and "---" in (rest := [line.strip() for line in body[1:]]):
-        end = rest.index("---")
-        matches = (re.match(r"title:\s*(.+)", line) for line in rest[:end])
-        title = next((match[1].strip("\"' ") for match in matches if match), "")
-        body = body[end + 2 :]
-    fenced = False
-    for number, line in enumerate(body):
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
-        if title or fenced:
-            continue
-        if match := re.match(r" {0,3}#{1,6}\s+(.+?)\s*#*\s*$", line):
-            title = match[1]
-        elif line.strip() and number + 1 < len(body) and re.fullmatch(r" {0,3}(=+|-+)\s*", body[number + 1]):
-            title = line.strip()
-    yield "", {"title": title, "contents": "\n".join(body).strip()}
+_INLINE = frozenset((
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn",
+    "em", "font", "i", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span",
+    "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+))  # fmt: skip
 
 
 def read_html(path: Path, encoding: str) -> Records:
@@ -184,29 +115,4 @@ class _PageText(HTMLParser):
                 self._headings.append(data)
 
 
-def read_pdf(path: Path, encoding: str) -> Records:
-    """The text of the PDF `path`, page by page; the title is that of its metadata. Needs pypdf.
-
-    Scanned pages have no text. `encoding` isn't used. Raises InputError for a damaged or protected file.
-    """
-    try:
-        import pypdf
-        import pypdf.errors
-    except ImportError:
-        raise OptionError(
-            f"a PDF; {install_command('pdf')} to read it, or name the kind of files to index with ", Flag("format"), path=path
-        ) from None
-    # pypdf logs every irregularity of a file that it can read all the same.
-    logging.getLogger("pypdf").setLevel(logging.ERROR)
-    # A damaged file makes pypdf fail in many ways, with any of Python's exceptions.
-    with report_damage(path, "PDF", Exception), open_file(path) as stream:
-        try:
-            reader: Any = pypdf.PdfReader(stream)
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise InputError("a PDF that is protected by a password", path=path)
-            text = "\n".join(page.extract_text() for page in reader.pages)
-            title = (reader.metadata.title if reader.metadata else None) or ""
-        except pypdf.errors.DependencyError as problem:
-            raise InputError(f"an encrypted PDF ({problem})", path=path) from None
-    # Lone surrogates come from broken font tables; JSON can't hold them.
-    yield "", {"title": str(title).strip(), "contents": text.encode("utf-8", "replace").decode("utf-8")}
+FORMAT = Format("html", read_html, suffixes=(".html", ".htm", ".xhtml"), begins=rf"<{START}", page=True)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
-from kernelsearch.neighbours.index import CORE, _has_avx512, load_faiss, looked_for
+from kernelsearch.neighbours.faiss_index import CORE, _has_avx512, load_faiss, looked_for
 from tests.conftest import ROOT
 
 
@@ -172,7 +172,7 @@ def test_faiss_uses_the_processor_and_leaves_the_environment_alone(core, kernels
     program = f"""
 import os
 from threadpoolctl import threadpool_info
-from kernelsearch.neighbours.index import load_faiss
+from kernelsearch.neighbours.faiss_index import load_faiss
 assert load_faiss() is load_faiss()
 ours = [pool for pool in threadpool_info() if "faiss" in pool["filepath"]]
 print(os.environ.get({CORE!r}), [pool["architecture"] for pool in ours if "architecture" in pool])

@@ -1,4 +1,4 @@
-"""Building an index from Python objects."""
+"""Documents that are Python objects: dicts and data frames, for a new index and for an update."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.judged import is_frame
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
+from kernelsearch.trec.delimited import refuse_repeated
 from kernelsearch.trec.documents import make_document, number_record
-from kernelsearch.trec.formats.structured import refuse_repeated
 
 
 @checked

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from kernelsearch.api import config
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
 from kernelsearch.api.results import Results
-from kernelsearch.cli import config, console
+from kernelsearch.cli import console
 from kernelsearch.cli.flags import check_search, make_parser, open_pipeline, parse, read_flags
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe

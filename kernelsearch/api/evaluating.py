@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api import keywords
 from kernelsearch.api.pipeline import fallback_messages
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import Flag, InputError
 from kernelsearch.core.tables import import_pandas
 from kernelsearch.evaluation.comparison import Comparison, compare
 from kernelsearch.evaluation.measures import DEFAULT, Evaluation, evaluate, parse_measures
@@ -81,7 +81,7 @@ def evaluate_methods(
     runs = methods if isinstance(methods, Mapping) else {name or "first stage": name for name in methods}
     judged = {qid: qrels[qid] for qid in topics if qid in qrels}
     if not judged:
-        raise InputError("topics: none of them is judged")
+        raise InputError("none of them is judged", option=Flag("topics"))
     if not runs:
         raise InputError("methods: none is named")
     wanted = parse_measures(measures)

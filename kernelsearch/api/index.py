@@ -29,6 +29,7 @@ from kernelsearch.trec.documents import id_text
 if TYPE_CHECKING:
     from kernelsearch.api.evaluating import Measured
     from kernelsearch.api.staging import Reader
+    from kernelsearch.api.tune import Tuned
     from kernelsearch.vectors.readers import VectorReader
     from kernelsearch.vectors.store import Stored
 
@@ -142,6 +143,62 @@ class Index(IndexFiles):
 
         texts, judged = as_topics(topics), as_qrels(qrels, by_subtopic=need_subtopics(parse_measures(measures)))
         return evaluate_methods(self, texts, judged, methods, measures=measures, hits=hits, threads=threads, **options)
+
+    @checked
+    def tune(
+        self,
+        topics: Topics,
+        qrels: Judgements,
+        rerank: keywords.Rerank = None,
+        tried: Mapping[str, Any] | None = None,
+        *,
+        measure: str = "AP",
+        samples: int | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        processes: int = 1,
+        output: str | Path | None = None,
+        results: str | Path | None = None,
+        **options: Any,
+    ) -> Tuned:
+        """Tries settings of a pipeline on judged topics and chooses among them by cross-validation over the topics.
+
+        Parameters
+        ----------
+        topics : {qid: text}, a file, or a data frame (qid, query); topics without judgements are left out
+        qrels : {qid: {docid: grade}}, a file, or a data frame (qid, docno, label)
+        rerank : the methods, as in `search`
+        tried : {parameter: values}, such as {"k1": [0.9, 1.2], "klsa_z": [1, 5], "b": "0.1..0.9"}; a text is what the option
+            --try takes, and ranges are drawn from with `samples`. Default: a small grid of the method
+        measure : the measure to maximise
+        samples : number of random settings to try instead of the whole grid
+        folds, seed : number and seed of the folds
+        processes : processes that try settings
+        output : config file for the best setting, with results and fitted state beside it; a tuning that was killed continues
+            from them. Required where parameters of training are tried
+        results : file of results; default: OUTPUT.results.jsonl
+        options : options of the pipeline that stay fixed, as in `search`
+
+        Raises InputError where no topic is judged, OptionError for an unknown parameter or value.
+        """
+        from kernelsearch.api.tune import tune_pipeline
+        from kernelsearch.tuning.space import default_grid
+
+        spec = keywords.read_keywords(rerank, options)
+        return tune_pipeline(
+            self,
+            spec,
+            as_topics(topics),
+            as_qrels(qrels),
+            {keywords.split(name): values for name, values in (tried or default_grid(spec.names)).items()},
+            measure=measure,
+            samples=samples,
+            folds=folds,
+            seed=seed,
+            processes=processes,
+            output=None if output is None else Path(output),
+            results=None if results is None else Path(results),
+        )
 
     @checked
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:

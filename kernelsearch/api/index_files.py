@@ -14,7 +14,8 @@ import numpy as np
 
 from kernelsearch.api import keywords
 from kernelsearch.api.export import export
-from kernelsearch.api.pipeline import Methods, Pipeline
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, Flag, IndexProblem, IndexReplaced, InputError, quote
 from kernelsearch.core.progress import Progress, silent
@@ -24,7 +25,7 @@ from kernelsearch.forward import ForwardIndex, check_field
 from kernelsearch.forward.format import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.index import CONTENTS, FirstStage, LuceneIndex
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.vectors.settings import VectorSettings
 
@@ -76,7 +77,7 @@ class IndexFiles:
         self._forward: dict[str, ForwardIndex] = {}
         self._expander: FeedbackExpander | None = None
         self._vectors: dict[str, Vectors] = {}
-        self._pipelines: OrderedDict[tuple[FirstStage, str], Pipeline] = OrderedDict()
+        self._pipelines: OrderedDict[PipelineSpec, Pipeline] = OrderedDict()
         self._opened: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self._lock = threading.RLock()
         self._building = threading.RLock()  # held while a pipeline loads what it needs
@@ -241,38 +242,36 @@ class IndexFiles:
 
     def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
-        methods, first = keywords.split(rerank, options)
-        return self.open_pipeline(FirstStage.from_settings(first), methods)
+        return self.open_pipeline(keywords.read_keywords(rerank, options))
 
-    def open_pipeline(self, first: FirstStage, methods: Methods = ()) -> Pipeline:
-        """As `pipeline`, from a first stage and checked options of methods. The last pipelines with methods are kept ready.
+    def open_pipeline(self, spec: PipelineSpec) -> Pipeline:
+        """The pipeline that `spec` describes. The last pipelines with methods are kept ready.
 
         All users of an index get their pipelines here: what is fitted, logged or changed drops them for all.
         """
         if self._superseded:
             raise IndexReplaced("its documents were changed; search the index that add() or delete() returned", path=self.name)
-        if not methods:
-            return Pipeline(self, first)
-        key = first, repr(methods)
-        if (ready := self._ready(key)) is not None:
+        if not spec.methods:
+            return Pipeline(self, spec.first_stage)
+        if (ready := self._ready(spec)) is not None:
             return ready
         # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
         with self._building:
-            if (ready := self._ready(key)) is not None:
+            if (ready := self._ready(spec)) is not None:
                 return ready
             with self.one_state():
-                made = Pipeline(self, first, methods)
+                made = Pipeline(self, spec.first_stage, spec.options())
             with self._lock:
-                self._pipelines[key] = made
+                self._pipelines[spec] = made
                 if len(self._pipelines) > MAX_PIPELINES:
                     self._pipelines.popitem(last=False)
             return made
 
-    def _ready(self, key: tuple[FirstStage, str]) -> Pipeline | None:
+    def _ready(self, spec: PipelineSpec) -> Pipeline | None:
         with self._lock:
-            if key in self._pipelines:
-                self._pipelines.move_to_end(key)
-            return self._pipelines.get(key)
+            if spec in self._pipelines:
+                self._pipelines.move_to_end(spec)
+            return self._pipelines.get(spec)
 
     def forget_pipelines(self) -> None:
         """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""

@@ -1,75 +1,57 @@
-"""Flags as Python keywords: `--k1 1.2 --rerank klsa --klsa.dims 300` is `k1=1.2, rerank="klsa", klsa_dims=300`."""
+"""Python keywords as pairs: `rerank="klsa", k1=1.2, klsa_dims=300` is ("", "k1") with 1.2 and ("klsa", "dims") with 300."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelsearch.core.errors import Flag, OptionError, nearest, quote
+from kernelsearch.api.spec import PipelineSpec, check
+from kernelsearch.core.errors import Flag, OptionError, quote
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
-#: One method, several in their order, or methods with their options: "klsa", ["pert", "klsa"], {"klsa": {"dims": 300}}.
-Rerank = str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None
-#: The name of each method with its options, in their order.
-MethodOptions = list[tuple[str, dict[str, Any]]]
+#: One method, several in their order, or methods with their options: "klsa", ["pert", "klsa"], {"klsa": {"dims": 300}}; or a
+#: pipeline that is checked already.
+Rerank = str | Sequence[str] | Mapping[str, Mapping[str, Any]] | PipelineSpec | None
 
 
-def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[MethodOptions, FirstStageSettings]:
-    """Splits keyword options into those of the methods that `rerank` names and of the first stage.
-
-    Returns the methods with their options, checked, and the settings of the first stage. Raises OptionError with the name of
-    an unknown option, and for a method that is named twice.
-    """
-    methods = _methods(rerank)
-    names = [name for name, _ in methods]
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionError(f"rerank: {name} is named {names.count(name)} times; a method reranks once")
-    known = {option.key for option in FirstStageSettings.options}
-    first: dict[str, Any] = {}
-    for name, value in options.items():
-        if name in known:
-            first[name] = value
-            continue
-        # The longest name: that of a method of another package may have an underscore, and begin like another one.
-        owned = max(
-            (entry for entry in methods if name.startswith(f"{entry[0]}_")), key=lambda entry: len(entry[0]), default=None
-        )
-        if owned is None:
-            raise OptionError(_unknown_option(name, names))
-        owned[1][name.removeprefix(f"{owned[0]}_")] = value
-    checked = [(name, registry.method(name).settings.check(values)) for name, values in methods]
-    return checked, FirstStageSettings.of(first)
-
-
-def _methods(rerank: Rerank) -> MethodOptions:
+def read_keywords(rerank: Rerank, options: Mapping[str, Any]) -> PipelineSpec:
+    """The pipeline that `rerank` and keyword options describe; raises OptionError as `spec.check` does."""
+    if isinstance(rerank, PipelineSpec):
+        return rerank.change(rerank.names, check(rerank.names, pairs(options))) if options else rerank
     if rerank is None:
-        return []
+        return PipelineSpec.of([], pairs(options))
     if isinstance(rerank, str):
-        return [(rerank, {})]
+        return PipelineSpec.of([rerank], pairs(options))
     if not isinstance(rerank, Sequence | Mapping) or not all(isinstance(name, str) for name in rerank):
         raise OptionError(
             f"the name of a method, a list of names, or {{name: options}} was expected, not {quote(rerank)}; methods: "
             f"{', '.join(registry.names())}",
             option=Flag("rerank"),
         )
-    if isinstance(rerank, Mapping):
-        for name, values in rerank.items():
-            if not isinstance(values, Mapping):
-                raise OptionError(f"options of {name} by name were expected, not {quote(values)}", option=Flag("rerank"))
-        return [(name, dict(values)) for name, values in rerank.items()]
-    return [(name, {}) for name in rerank]
+    own: list[tuple[tuple[str, str], Any]] = []
+    for method, values in rerank.items() if isinstance(rerank, Mapping) else ():
+        if not isinstance(values, Mapping):
+            raise OptionError(f"options of {method} by name were expected, not {quote(values)}", option=Flag("rerank"))
+        own += [((method, name), value) for name, value in values.items()]
+    return PipelineSpec.of(list(rerank), [*own, *pairs(options)])
 
 
-def _unknown_option(name: str, methods: list[str]) -> str:
+def pairs(options: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """The keyword `options` of the first stage and of methods as pairs ((owner, name), value)."""
+    yield from ((split(name), value) for name, value in options.items())
+
+
+def split(name: str) -> tuple[str, str]:
+    """The owner and the option's name of a keyword: `klsa_paper_z`, or `klsa-paper.z`, is z of the method klsa-paper."""
+    owner, dot, rest = name.partition(".")
+    if dot:
+        return owner, rest
+    if name in {option.key for option in FirstStageSettings.options}:
+        return "", name
+    # The longest name: that of another method may begin like it.
     for owner in sorted(registry.names(), key=len, reverse=True):
-        if owner not in methods and name.startswith(f"{owner}_"):
-            return f"{name}: has no effect without rerank={owner!r}"
-    known = [option.key for option in FirstStageSettings.options]
-    for method in methods:
-        options = [option.key for option in registry.method(method).options]
-        if name in options:
-            return f"{name}: unknown option; the one of {method} is {method}_{name}"
-        known += [f"{method}_{key}" for key in options]
-    return f"{name}: unknown option{nearest(name.lower(), known) or '; known: ' + ', '.join(known)}"
+        prefix = f"{owner.replace('-', '_')}_"
+        if name.startswith(prefix):
+            return owner, name[len(prefix) :]
+    return "", name

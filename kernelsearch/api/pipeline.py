@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api.results import Results
-from kernelsearch.core.errors import Flag, InputError, OptionError
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.index import FirstStage
-from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, Reranker
 
@@ -94,33 +93,6 @@ class Pipeline:
                 for before, after in zip(current, ranked, strict=True)
             ]
         return current
-
-
-@dataclass(frozen=True)
-class PipelineSettings:
-    """The settings of a pipeline, checked before any index is opened.
-
-    `first` are those of the first stage, which `first_stage` is made of, `methods` are the methods with the options that are
-    given. Raises InputError for options of the first stage that exclude each other, OptionError for an unknown method, one that
-    is named twice, and values that an option refuses.
-    """
-
-    first: FirstStageSettings
-    methods: Methods
-    first_stage: FirstStage = field(init=False)
-
-    def __post_init__(self) -> None:
-        names = [name for name, _ in self.methods]
-        for name in names:
-            if names.count(name) > 1:
-                raise OptionError(f"given {names.count(name)} times; a method reranks once", option=Flag("rerank", value=name))
-        checked = [(name, registry.method(name).settings.check(options)) for name, options in self.methods]
-        object.__setattr__(self, "methods", checked)
-        object.__setattr__(self, "first_stage", FirstStage.from_settings(self.first))
-
-    def open(self, index: IndexFiles) -> Pipeline:
-        """The pipeline over the opened `index`."""
-        return index.open_pipeline(self.first_stage, self.methods)
 
 
 def method_options() -> dict[str, tuple[str, tuple[Option, ...]]]:

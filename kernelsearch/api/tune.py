@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.api import config
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.core.errors import Flag, InputError
-from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.tables import import_pandas, text_table
-from kernelsearch.core.types import Candidates, Query
+from kernelsearch.core.types import Query
 from kernelsearch.engines.processes import ProcessEngine
+from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.learning.folds import topic_folds
 from kernelsearch.lucene.index import FirstStage
@@ -31,10 +34,14 @@ from kernelsearch.tuning.folds import Choice, choose
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.space import Setting
 from kernelsearch.tuning.trials import Plan, Trials, stage_key, try_settings, write_plan
+from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from kernelsearch.api.index import Index
+
+logger = logging.getLogger(__name__)
 #: Settings per task: results are saved after each task, and a method can share work within one.
 TASK_SIZE = 10
 
@@ -68,14 +75,14 @@ class Tuned:
     @property
     def options(self) -> dict[str, Any]:
         """The best setting as keywords of `Index.search`: `index.search(text, rerank, **tuned.options)`."""
-        first, parts = space.split(self.best, self.plan.names)
+        options, parts = space.split(self.best, self.plan.names)
         searched = dict(self.plan.method_settings(self.best))
         for name, part in parts.items():
             fitted = space.fit_part(name, part)
             keys = [key for key in part if key not in fitted]
             keys += [str(registry.method(name).fitted_option)] if fitted else []
-            first |= {f"{name}_{key}": searched[name][key] for key in keys}
-        return first
+            options |= {Flag(key, name).in_python(): searched[name][key] for key in keys}
+        return options
 
     def to_dataframe(self) -> DataFrame:
         """A pandas DataFrame with one row per setting, best first.
@@ -118,58 +125,97 @@ class Tuned:
         )
 
 
-def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int | None, seed: int) -> list[Setting]:
-    """The whole grid of the `--try` options `texts`, or `samples` random draws from it with the seed `seed`.
-
-    `methods` are the pipeline's. Raises OptionError and InputError for options that can't be tried.
-    """
-    dimensions = [space.parse_dimension(text, methods) for text in texts]
-    names = [dimension.name for dimension in dimensions]
-    if len(set(names)) < len(names):
-        raise InputError("given twice", option=Flag("try", value=next(name for name in names if names.count(name) > 1)))
-    return list(space.draws(dimensions, samples, seed) if samples else space.grid(dimensions))
-
-
-def tune(
-    pipeline: Pipeline,
-    plan: Plan,
-    texts: Mapping[str, str],
-    tried: list[Setting],
+def tune_pipeline(
+    index: Index,
+    spec: PipelineSpec,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    tried: Mapping[tuple[str, str], Any],
     *,
-    journal: Journal,
-    fitted: Path,
+    measure: str,
+    samples: int | None,
     folds: int,
     seed: int,
     processes: int,
-    progress: Progress = silent,
+    output: Path | None,
+    results: Path | None,
 ) -> Tuned:
-    """Tries every setting on the plan's topics and chooses by k-fold cross-validation.
+    """Tries settings of a pipeline on judged topics and chooses among them by k-fold cross-validation; see `Index.tune`.
 
     Parameters
     ----------
-    pipeline : the pipeline to tune
-    plan : topics, judgements, measure and pipeline to measure
-    texts : {qid: text} of the topics
-    tried : the settings to try
-    journal : gets the results; a run that was killed continues from it
-    fitted : folder for the fitted state that training parameters ask for
-    folds, seed : number and random seed of the folds
-    processes : processes that try settings in parallel
-    progress : gets the number of settings
+    index : the opened index
+    spec : the pipeline to start from
+    topics : {qid: text}
+    qrels : {qid: {docid: grade}}
+    tried : {(owner, name): values} as `space.read_dimension` takes them
+    measure, samples, folds, seed, processes, output, results : those of `Index.tune`
 
-    Raises OptionError for more folds than topics.
+    Raises OptionError for parameters of training without `output`, and for more folds than topics.
     """
+    dimensions = [space.read_dimension(owner, name, values, spec.names) for (owner, name), values in tried.items()]
+    chosen = list(space.draws(dimensions, samples, seed) if samples else space.grid(dimensions))
+    parts = space.split(dict.fromkeys(dimension.name for dimension in dimensions), spec.names)[1]
+    fitted = [Flag(key.replace("_", "-"), name) for name, part in parts.items() for key in space.fit_part(name, part)]
+    if fitted and output is None:
+        raise OptionError(
+            "not given; what is fitted for each value of ", fitted[0], " is kept beside it", option=Flag("output")
+        )
+    pipeline = spec.open(index)
+    plan = _make_plan(spec, measure, topics, qrels)
     assigned = topic_folds(plan.qids, folds, seed)  # before the work, for it may refuse the number of folds
-    plan = fit_missing(plan, pipeline.index, tried, fitted)
-    # The original pipeline, an empty setting, is measured for comparison and cannot be chosen.
-    everything: list[Setting] = [{}, *tried]
-    first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
-    values = np.array([journal.values[space.key(setting)] for setting in everything])
-    choice = choose(values[1:], assigned)
-    return Tuned(plan, tried, choice, values[0], first_stage, values[1:])
+    made_with, vectors = config.made_with(pipeline, {}), index.vector_settings
+    if vectors != VectorSettings():
+        made_with |= {"vectors": vectors.to_dict()}
+    queries = index.lucene.queries([topics[qid] for qid in plan.qids], plan.qids)
+    with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as scratch:
+        place = output or Path(scratch) / "tuned.toml"
+        journal = Journal(results or f"{place}.results.jsonl", _identity(plan, queries, made_with), plan.qids)
+        with journal:
+            if journal.values:
+                logger.info("%s: %d settings are known already", journal.path, len(journal.values))
+            plan = fit_missing(plan, index, chosen, Path(f"{place}.fitted"))
+            # The original pipeline, an empty setting, is measured for comparison and cannot be chosen.
+            everything: list[Setting] = [{}, *chosen]
+            first_stage = _run_trials(index, plan, topics, queries, everything, journal, processes)
+        values = np.array([journal.values[space.key(setting)] for setting in everything])
+        tuned = Tuned(plan, chosen, choose(values[1:], assigned), values[0], first_stage, values[1:])
+    if output is not None:
+        _write_best(output, tuned, pipeline, seed)
+    return tuned
 
 
-def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:
+def _make_plan(spec: PipelineSpec, measure: str, topics: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> Plan:
+    """What all settings share."""
+    measures = parse_measures([measure], Flag("measure"))
+    if len(measures) != 1:
+        raise InputError(f"{measure!r} names {len(measures)} measures; give one", option=Flag("measure"))
+    # Sorted, so that folds don't depend on the order of the file.
+    qids = sorted(qid for qid in topics if qid in qrels)
+    if not qids:
+        raise InputError("none of them is judged", option=Flag("topics"))
+    unjudged, missing = sum(qid not in qrels for qid in topics), sum(qid not in topics for qid in qrels)
+    if unjudged or missing:
+        logger.info("left out: %d topics without judgements, %d judged topics that are not among the topics", unjudged, missing)
+    judged = {qid: dict(qrels[qid]) for qid in qids}
+    return Plan(measure=str(measures[0]), first=spec.first.to_dict(), methods=spec.options(), qrels=judged, qids=qids)
+
+
+def _write_best(path: Path, tuned: Tuned, pipeline: Pipeline, seed: int) -> None:
+    """Writes the best setting of `tuned`, of `pipeline`, as a config file for search."""
+    plan, choice, index = tuned.plan, tuned.choice, pipeline.index
+    comment = (
+        f"Best of {len(tuned.tried)} settings by {plan.measure} over {len(plan.qids)} topics: {space.label(tuned.best)}\n"
+        f"Held-out {plan.measure} by {len(choice.folds)}-fold cross-validation, seed {seed}: {choice.held_out.mean():.4f}"
+    )
+    folders = [str(folder) for folder in index.shards.folders]
+    vectors = {f"vectors_{name}": value for name, value in index.vector_settings.to_dict().items()}
+    verb = {"index": folders[0] if len(folders) == 1 else folders, "language": index.language, **vectors}
+    methods = plan.method_settings(tuned.best)
+    config.write(path, verb, plan.first_settings(tuned.best).to_dict(), methods, config.made_with(pipeline, {}), comment)
+
+
+def _identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:
     """A hash of everything that the values of a setting depend on.
 
     That is `plan`, `queries` and `made_with`, the versions of libraries and data.
@@ -183,13 +229,13 @@ def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any])
 
 
 def _run_trials(
-    pipeline: Pipeline,
+    index: Index,
     plan: Plan,
     texts: Mapping[str, str],
+    queries: Sequence[Query],
     tried: Sequence[Setting],
     journal: Journal,
     processes: int,
-    progress: Progress,
 ) -> NDArray[np.float64]:
     """Tries the settings that the journal lacks; returns the values of the original first stage (topics,)."""
     missing = [setting for setting in tried if space.key(setting) not in journal.values]
@@ -199,15 +245,18 @@ def _run_trials(
         groups.setdefault(stage_key(plan, setting), []).append(setting)
         stages.setdefault(stage_key(plan, setting), plan.stage(setting))
     tasks = [list(part) for group in groups.values() for part in chunks(group, TASK_SIZE)]
-    queries = pipeline.index.lucene.queries([texts[qid] for qid in plan.qids], plan.qids)
+    topics = [Topic(qid, texts[qid]) for qid in plan.qids]
     with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as folder:
-        lists = {stage: _first_stage_lists(pipeline, stage, plan.qids, texts, processes) for stage in stages.values()}
+        lists = {
+            stage: [found.candidates for found in run_topics(Pipeline(index, stage), topics, threads=processes)]
+            for stage in stages.values()
+        }
         write_plan(Path(folder), plan, queries, lists)
-        trials = Trials(Path(folder), pipeline.index)
+        trials = Trials(Path(folder), index)
         first = trials.judged.values(trials.measure, range(len(plan.qids)), trials.lists(plan.stage({})))
         with (
             ProcessEngine(min(processes, len(tasks))) as engine,
-            progress("tuning", total=len(tried), unit="setting") as bar,
+            index.progress("tuning", total=len(tried), unit="setting") as bar,
         ):
             engine.start()  # a task, many settings on all topics, takes longer than the start of a process
             bar.update(len(tried) - len(missing))
@@ -217,10 +266,3 @@ def _run_trials(
                     journal.add(setting, row)
                 bar.update(len(task))
     return first
-
-
-def _first_stage_lists(
-    pipeline: Pipeline, stage: FirstStage, qids: Sequence[str], texts: Mapping[str, str], threads: int
-) -> list[Candidates]:
-    topics = [Topic(qid, texts[qid]) for qid in qids]
-    return [topic_list.candidates for topic_list in run_topics(Pipeline(pipeline.index, stage), topics, threads=threads)]

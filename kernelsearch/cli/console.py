@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, nearest, quote
+from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, closest, quote
 from kernelsearch.core.plugins import plugin_error
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.tables import text_table
@@ -37,15 +37,22 @@ class Parser(argparse.ArgumentParser):
     `--help` fits a screen. It describes the options that most calls need, `common`, by default all but those of groups; `--help
     PART` describes a group of options, such as those of a method, and `--help-all` everything. It leaves out the methods
     in `apart`, which `--help papers` lists. The epilog has examples below a line `examples:`, up to an empty line; help prints
-    them and what follows them as written.
+    them and what follows them as written. `refuse` is called with the name of an unknown flag, and may raise a better error.
     """
 
-    def __init__(self, *args: Any, common: Sequence[str] = (), apart: Collection[str] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        common: Sequence[str] = (),
+        apart: Collection[str] = (),
+        refuse: Callable[[str], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         kwargs["add_help"] = False
         super().__init__(*args, **kwargs)
-        self.common, self.apart = tuple(common), apart
+        self.common, self.apart, self.refuse = tuple(common), apart, refuse
         text = "show the options that most calls need, or those of PART"
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
         text = "show all options"
@@ -127,12 +134,23 @@ class Parser(argparse.ArgumentParser):
         finally:
             self._action_groups = groups
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it, with a suggestion for an unknown flag."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            flag, hint = unknown[0].partition("=")[0], ""
+            if not flag.startswith("--"):
+                hint = "; a query is named by --query, in quotes" if "--query" in self._option_string_actions else ""
+            elif self.refuse is not None:
+                self.refuse(flag[2:])
+            names = [name[2:] for name in self._option_string_actions] if flag.startswith("--") else []
+            if near := closest(flag[2:], names, cutoff=0.65):
+                raise OptionError("unknown option; did you mean ", Flag(near), "?", option=Flag(flag[2:]))
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return arguments
+
     def error(self, message: str) -> NoReturn:
-        """Prints `message` as one line on stderr and exits with status 2; an unknown flag is answered with the nearest one."""
-        if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
-            message += nearest(unknown[1], self._option_string_actions, cutoff=0.7)
-        elif message.startswith("unrecognized arguments: ") and "--query" in self._option_string_actions:
-            message += "; a query is named by --query, in quotes"
+        """Prints `message` as one line on stderr and exits with status 2."""
         print(one_line(_as_called(f"{self.prog}: {message} (--help lists the options)")), file=sys.stderr)
         raise SystemExit(2)
 

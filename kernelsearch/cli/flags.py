@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kernelsearch.api import config
 from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import Pipeline, PipelineSettings, method_options, paper_methods
-from kernelsearch.cli import config, pyserini_flags
+from kernelsearch.api.pipeline import Pipeline, method_options, paper_methods
+from kernelsearch.api.spec import PipelineSpec
+from kernelsearch.cli import pyserini_flags
 from kernelsearch.cli.console import Parser
 from kernelsearch.cli.search_settings import FOR_TOPICS, IN_CONFIG, SearchSettings
 from kernelsearch.cli.settings import IndexReaderSettings
@@ -22,6 +24,7 @@ from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Option, Settings
 from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.models import FirstStageSettings
+from kernelsearch.rerankers import registry
 from kernelsearch.trec.topics import parse_part
 from kernelsearch.vectors.settings import VectorSettings
 
@@ -78,31 +81,20 @@ def read_flags(settings: type[S], arguments: argparse.Namespace) -> S:
     return settings.of({key: values[prefix + key] for key in keys if prefix + key in values})
 
 
-def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:
-    """The checked values of `options` of one `owner` in parsed `arguments`, by Python name; those not given are absent."""
-    prefix = f"{owner}." if owner else ""
-    values = vars(arguments)
-    return {
-        declared.key: declared.parse(values[prefix + declared.key], owner)
-        for declared in options
-        if prefix + declared.key in values
-    }
+def refuse_flag(name: str, *, fit: bool = False) -> None:
+    """Raises OptionError for the flag `--METHOD.NAME` that no parser knows; `fit`: methods' options are those of train."""
+    owner, dot, rest = name.partition(".")
+    if dot and owner in registry.names():
+        registry.method(owner).find_option(rest.removeprefix("no-"), fit=fit)
 
 
-def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """{method: {option: value}} of all flags `--METHOD.name` in parsed `arguments`, unchecked."""
-    values: dict[str, dict[str, Any]] = {}
+def pipeline_pairs(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Any]]:
+    """The options of the first stage and of methods in parsed `arguments`, as pairs ((owner, name), value)."""
+    first = {declared.key for declared in FirstStageSettings.options}
     for dest, value in vars(arguments).items():
         owner, dot, name = dest.partition(".")
-        if dot:
-            values.setdefault(owner, {})[name] = value
-    return values
-
-
-def refuse_unused(values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises OptionError for `values`, {method: {option: value}}, of methods that the command doesn't use, if any."""
-    for name, unused in values.items():
-        raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
+        if dot or dest in first:
+            yield (owner, name) if dot else ("", dest), value
 
 
 def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) -> None:
@@ -157,7 +149,14 @@ def make_parser(
     `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
     methods, apart = method_options(), paper_methods()
-    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common, apart=apart)
+    parser = Parser(
+        prog=f"python -m kernelsearch.{verb}",
+        description=description,
+        epilog=examples,
+        common=common,
+        apart=apart,
+        refuse=refuse_flag,
+    )
     add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")
     parser.add_argument(
@@ -194,8 +193,20 @@ def parse(
         if name in pyserini_flags.EXTENDING and value != default:
             flag = name.replace("_", "-")
             raise InputError(f"{arguments.config}: {flag}: taken by search only; without it, other documents would be ranked")
-    config.fill(arguments, recipe)
+    _fill(arguments, recipe)
     return arguments, recipe
+
+
+def _fill(arguments: argparse.Namespace, recipe: config.Config) -> None:
+    """Sets the values of a config file in parsed `arguments`, in place, where the command line has none."""
+    arguments.rerank = arguments.rerank or recipe.methods
+    values = dict(recipe.verb)
+    for owner, part in recipe.values.items():
+        if not owner or owner in arguments.rerank:
+            values |= {f"{owner}.{key}" if owner else key: value for key, value in part.items()}
+    for dest, value in values.items():
+        if not hasattr(arguments, dest):
+            setattr(arguments, dest, value)
 
 
 def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
@@ -219,18 +230,9 @@ def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> N
         raise OptionError("--max-passage-delimiter: an empty text separates no passages")
 
 
-def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
-    """The checked settings of the pipeline in parsed `arguments`, read before any index is opened.
-
-    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method that is
-    not used, which would otherwise be ignored.
-    """
-    first = read_flags(FirstStageSettings, arguments)
-    names: list[str] = arguments.rerank
-    values = method_values(arguments)
-    chosen = PipelineSettings(first, [(name, values.get(name, {})) for name in names])
-    refuse_unused({name: unused for name, unused in values.items() if name not in names})
-    return chosen
+def read_pipeline(arguments: argparse.Namespace) -> PipelineSpec:
+    """The pipeline in parsed `arguments`, checked before any index is opened; raises OptionError as `spec.check` does."""
+    return PipelineSpec.of(arguments.rerank, pipeline_pairs(arguments))
 
 
 def open_pipeline(
@@ -253,10 +255,11 @@ def open_pipeline(
         index = open_index(dataclasses.replace(settings, index=prebuilt), progress, language=language)
         pyserini_flags.set_bm25(arguments, str(settings.index))
         chosen = read_pipeline(arguments)
-    first = pyserini_flags.extend(chosen.first_stage, settings) if extended else chosen.first_stage
+    if extended:
+        chosen = dataclasses.replace(chosen, first_stage=pyserini_flags.extend(chosen.first_stage, settings))
     if settings.stopwords is not None:
         pyserini_flags.set_stopwords(index, settings.stopwords)
-    return Pipeline(index, first, chosen.methods), chosen.first
+    return chosen.open(index), chosen.first
 
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.cli import config
+from kernelsearch.api import config
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import is_special, write_file
@@ -113,9 +113,9 @@ def _settings(recipe: config.Config) -> dict[str, Any]:
     verb = {name: value for name, value in recipe.verb.items() if name not in FREE}
     if "topics-sha256" not in recipe.made:  # irds:NAME
         verb["topics"] = recipe.verb.get("topics")
-    methods = {f"{name}.{key}": value for name, options in recipe.methods for key, value in options.items()}
+    values = {f"{owner}.{key}" if owner else key: value for owner, part in recipe.values.items() for key, value in part.items()}
     made = {name: value for name, value in recipe.made.items() if name not in FREE_MADE}
-    return {"rerank": [name for name, _ in recipe.methods], **verb, **recipe.first, **methods, **made}
+    return {"rerank": recipe.methods, **verb, **values, **made}
 
 
 def _shown(value: object) -> str:
@@ -148,7 +148,8 @@ def write_recipe(run: RunFile, output: Path) -> None:
     made = {**run.recipe.made, "output-sha256": _digest(output)}
     path = Path(f"{output}.toml")
     again = f"python -m kernelsearch.search --config {path} makes {output} again"
-    config.write(path, verb, run.recipe.first, run.recipe.methods, made, again)
+    methods = [(name, run.recipe.values.get(name, {})) for name in run.recipe.methods]
+    config.write(path, verb, run.recipe.values.get("", {}), methods, made, again)
 
 
 def _digest(path: Path) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kernelsearch.api import config
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.cli import config, pyserini_flags
+from kernelsearch.cli import pyserini_flags
 from kernelsearch.cli.inputs import load_topics
 from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError

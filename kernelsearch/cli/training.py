@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, add_method_flags, collect, method_values, open_index, read_flags, refuse_unused
+from kernelsearch.cli.flags import add_flags, add_method_flags, open_index, pipeline_pairs, read_flags, refuse_flag
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.cli.settings import VectorFlags
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
@@ -48,6 +49,7 @@ def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
         epilog=examples,
         common=COMMON,
         apart=registry.paper_names(),
+        refuse=partial(refuse_flag, fit=True),
     )
     add_flags(parser, TrainSettings.flags)
     methods = registry.methods()
@@ -68,8 +70,12 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
     for name in ("topics", "qrels", "clicks") if settings.ltr else ("ltr_test",):
         if getattr(settings, name) is not None:
             raise OptionError(f"--{name.replace('_', '-')}: has no effect {'with' if settings.ltr else 'without'} --ltr")
-    options = collect(arguments, method.fit_options, method.name)
-    refuse_unused({name: values for name, values in method_values(arguments).items() if name != method.name})
+    options = {}
+    for (owner, name), value in pipeline_pairs(arguments):
+        if owner != method.name:
+            raise OptionError("has no effect without ", Flag("rerank", value=owner), option=Flag(name.replace("_", "-"), owner))
+        options[name] = value
+    method.read_fit_settings(options)  # a wrong value is refused before files are read
     with make_engine(settings) as engine:
         data = TrainingData(
             topics=load_topics(settings.topics) if settings.topics else {},

@@ -203,5 +203,10 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     >>> nearest("ksla", ["auto", "klsa"]), nearest("other", ["auto", "klsa"])
     ('; did you mean klsa?', '')
     """
-    matches = get_close_matches(name[:100], known, n=1, cutoff=cutoff)
-    return f"; did you mean {matches[0]}?" if matches else ""
+    name = closest(name, known, cutoff)
+    return f"; did you mean {name}?" if name else ""
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that is most like an unknown one, "" where none is; `cutoff` is that of `nearest`."""
+    return next(iter(get_close_matches(name[:100], known, n=1, cutoff=cutoff)), "")

@@ -19,17 +19,19 @@ from __future__ import annotations
 import dataclasses
 import keyword
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from kernelsearch.core.errors import Flag, OptionError, nearest, quote
+from kernelsearch.core.errors import Flag, OptionError, closest, quote
 
 #: The largest whole number of an option: what Java's and numpy's 32-bit integers hold.
 LARGEST = 2**31 - 1
 #: The largest number of an option that isn't `unbounded`: 32-bit floats hold it, and 64-bit floats its powers up to 10.
 LARGEST_FLOAT = 1e30
+#: Largest number in a request, of an option that declares no bound, so that a single request cannot ask for unbounded work.
+REQUEST_INT, REQUEST_FLOAT = 1000, 1e6
 #: What a text may name; "" where it names nothing.
 NAMED = ("", "file", "clicks", "vectors")
 
@@ -46,7 +48,8 @@ class Option:
     `names` says what a text names: a "file" (or folder), the index's click log ("clicks", a file as well), or "vectors" of the
     index. `requests` says whether requests to a service may set the option: True, False, or the values that they may give
     (besides the index's names of vectors). By default they may set all but files and texts without choices. `request_high` is
-    the largest value in a request; None: `high`, and at most 1000, or a million for a float.
+    the largest value in a request; None: `high`, and at most 1000, or a million for a float. `request_values` is the largest
+    number of values in a request, for an option with `many`.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Option:
     names: str = ""
     requests: bool | tuple[Any, ...] | None = None
     request_high: float | None = None
+    request_values: int = 8
 
     #: The name in Python and in config files: `save-queries` is `save_queries`.
     key: str = dataclasses.field(init=False, repr=False, compare=False)
@@ -101,9 +105,38 @@ class Option:
             return parsed[0] if len(parsed) == 1 else parsed
         return self._parse_single(value, option)
 
+    def for_requests(self) -> Option | None:
+        """The option as requests may set it, with bounds on every number; None for an option that they may not set."""
+        if not self.requests:
+            return None
+        if isinstance(self.requests, tuple) and self.names != "vectors":
+            return dataclasses.replace(self, choices=self.requests)
+        if self.kind not in (int, float):
+            return self
+        high = self.request_high
+        if high is None:
+            most = REQUEST_INT if self.kind is int else REQUEST_FLOAT
+            high = most if self.high is None else min(self.high, most)
+        # An unbounded number may be infinite; `parse_request` compares the others with `request_high`.
+        return dataclasses.replace(self, high=self.high if self.unbounded else high, request_high=high)
+
+    def parse_request(self, value: object, owner: str = "") -> Any:
+        """As `parse`, for a value in a request to a service."""
+        option, public = Flag(self.name, owner), self.for_requests()
+        if public is None:
+            reason = "names a file, which requests cannot set" if self.is_file else "requests cannot set it"
+            raise OptionError(reason, option=option)
+        parsed = public.parse(value, owner)
+        values = parsed if isinstance(parsed, tuple) else (parsed,)
+        if len(values) > self.request_values:
+            raise OptionError(f"more than {self.request_values} values", option=option)
+        if public.unbounded and any(item is not None and public.request_high < item < math.inf for item in values):
+            raise OptionError(f"a value is above {public.request_high} and not inf", option=option)
+        return parsed
+
     def _parse_single(self, value: Any, option: Flag) -> Any:
         try:
-            if value is None:
+            if value is None or isinstance(value, list | tuple | dict):
                 raise TypeError
             if self.kind is bool:
                 parsed: Any = value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
@@ -140,6 +173,20 @@ class Option:
 def _split(value: object) -> list[Any]:
     """The values in one word after a flag: a word may hold several, separated by commas."""
     return value.split(",") if isinstance(value, str) else [value]
+
+
+def find_option(name: str, options: Iterable[Option]) -> Option | None:
+    """The option of a `name` that is written with hyphens or underscores; None where there is none."""
+    key = name.replace("-", "_").replace(".", "_")
+    return next((option for option in options if option.key == key), None)
+
+
+def unknown_option(name: str, options: Iterable[Option], owner: str = "") -> OptionError:
+    """The error for a `name` that none of the `options` of `owner` has; it suggests the nearest, or lists them."""
+    known, flag = [option.name for option in options], Flag(name[:100].replace("_", "-"), owner)
+    if near := closest(flag.name.lower(), known):
+        return OptionError("unknown option; did you mean ", Flag(near, owner), "?", option=flag)
+    return OptionError(f"unknown option; known: {', '.join(known) or 'none'}", option=flag)
 
 
 def _describe(kind: type) -> str:
@@ -209,16 +256,8 @@ class Settings:
         known = {declared.key: field for field, declared in cls._declared.items()}
         for name in values:
             if name.replace("-", "_") not in known:
-                owner = f"{cls.owner}: " if cls.owner else ""
-                listed = ", ".join(sorted(known)) or "none"
-                raise OptionError(f"{owner}unknown option {quote(name)}; known: {listed}{nearest(name, known)}")
+                raise unknown_option(name, cls.options, cls.owner)
         return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the same options with checked values, by option name; options that are not in `values` stay absent."""
-        checked = cls.of(values).to_dict()
-        return {name.replace("-", "_"): checked[name.replace("-", "_")] for name in values}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all values by option name."""

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
-from kernelsearch.api.keywords import Rerank, split
+from kernelsearch.api.keywords import Rerank, read_keywords
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import Model
 from kernelsearch.lucene.shards import Source
 
@@ -61,11 +60,10 @@ class KernelReranker:
             raise OptionError("rerank: no method is named")
         self.index = open_index(index)
         self.missing = missing
-        methods, settings = split(rerank, options)
-        first = FirstStage.from_settings(settings)
+        self._spec = read_keywords(rerank, options)
         if (model := _searcher_model(index)) is not None and not MODEL_OPTIONS & options.keys():
-            first = dataclasses.replace(first, model=model)
-        self._first, self._methods = first, methods
+            first_stage = dataclasses.replace(self._spec.first_stage, model=model)
+            self._spec = dataclasses.replace(self._spec, first_stage=first_stage)
         _ = self.pipeline  # so that missing fitted state is an error here and not in the first reranking
 
     def __repr__(self) -> str:
@@ -74,7 +72,7 @@ class KernelReranker:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline whose methods rerank; the index keeps it ready."""
-        return self.index.open_pipeline(self._first, self._methods)
+        return self.index.open_pipeline(self._spec)
 
     @overload
     def rerank(self, query: str, hits: Sequence[H], /) -> Hits[H]: ...

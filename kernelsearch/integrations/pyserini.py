@@ -19,7 +19,7 @@ import numpy as np
 
 from kernelsearch.api.arguments import checked
 from kernelsearch.api.index import Index
-from kernelsearch.api.keywords import Rerank, split
+from kernelsearch.api.keywords import Rerank, read_keywords
 from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
 from kernelsearch.api.results import Hit, Hits, make_hits
 from kernelsearch.core.errors import Flag, InputError, quote
@@ -118,8 +118,8 @@ class KernelSearcher:
         self.prebuilt_index_name = prebuilt_index_name
         self._reader = index_reader
         self._arguments = (rerank, options)
-        self._methods, settings = split(rerank, options)
-        self._first = FirstStage.from_settings(settings)
+        self._spec = read_keywords(rerank, options)
+        self._first = self._spec.first_stage
         self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
@@ -130,7 +130,7 @@ class KernelSearcher:
         return _pyserini_class("LuceneSearcher", KernelSearcher)
 
     def __repr__(self) -> str:
-        return f"KernelSearcher({self.index_dir!r}, rerank={[name for name, _ in self._methods]})"
+        return f"KernelSearcher({self.index_dir!r}, rerank={self._spec.names})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.index, self.prebuilt_index_name, self._arguments, self._first)
@@ -341,7 +341,7 @@ class KernelSearcher:
         if not hasattr(q, "getClass"):  # what every object of Java has
             raise InputError(f"a text or a Lucene query was expected, not {quote(q)}", option=Flag("q"))
         feedback = self._first.feedback
-        needed_by = "rerankers need" if self._methods else f"{type(feedback).__name__} needs" if feedback else ""
+        needed_by = "rerankers need" if self._spec.methods else f"{type(feedback).__name__} needs" if feedback else ""
         if needed_by:
             raise TextMissing(f"search: {needed_by} the query's text; a Lucene query can only be searched without")
         if fields:
@@ -358,18 +358,18 @@ class KernelSearcher:
         return lists
 
     def _hits(self, ranked: Candidates, k: int) -> Hits[Hit]:
-        return _make_later(self.index, _top(ranked, k), as_anserini=not self._methods)
+        return _make_later(self.index, _top(ranked, k), as_anserini=not self._spec.methods)
 
     def _pipeline(self, k: int) -> Pipeline:
         """The pipeline for the current settings; without rerankers its first stage retrieves k documents only."""
         if k < 1:
             raise InputError(f"search: k={k} is below 1")
-        depth = max(int(k), self._first.hits) if self._methods else int(k)
+        depth = max(int(k), self._first.hits) if self._spec.methods else int(k)
         feedback = self._first.feedback
         if isinstance(feedback, Rocchio):  # Anserini's Rocchio uses no more feedback documents than hits
             feedback = dataclasses.replace(feedback, hits=depth, top_docs=min(feedback.top_docs, depth))
         first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
-        return self.index.open_pipeline(first, self._methods)
+        return self.index.open_pipeline(dataclasses.replace(self._spec, first_stage=first))
 
     def _set_feedback(self, feedback: Feedback) -> None:
         self.index.lucene.require_vectors(feedback)
@@ -399,7 +399,7 @@ class KernelSearcher:
         from kernelsearch.lucene.simple import simple_search
 
         ranked = simple_search(self._simple_searcher(), q, pipeline.first.hits, generator, fields)
-        if not self._methods:
+        if not self._spec.methods:
             return ranked
         return self._count_fallbacks(pipeline.rerank(self._queries([q], [""]), [ranked]))[0]
 

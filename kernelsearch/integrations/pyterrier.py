@@ -26,7 +26,7 @@ import pandas as pd
 import pyterrier as pt
 
 from kernelsearch.api.judged import as_qrels
-from kernelsearch.api.keywords import split
+from kernelsearch.api.keywords import read_keywords
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Option
@@ -37,7 +37,6 @@ from kernelsearch.integrations.pyterrier_base import IndexTransformer, format_op
 from kernelsearch.integrations.pyterrier_expansion import Expansion
 from kernelsearch.integrations.pyterrier_fused import FusedFeatures, FusedRetriever
 from kernelsearch.integrations.pyterrier_text import Indexer, Text
-from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
@@ -77,7 +76,7 @@ class Retriever(IndexTransformer):
 
     def check(self) -> None:
         """Makes the first stage of the parameters."""
-        self.first = FirstStage.from_settings(split(None, {**self.options, "hits": self.num_results})[1])
+        self.spec = read_keywords(None, {**self.options, "hits": self.num_results})
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Takes a frame `inp` of queries and returns a frame of results."""
@@ -99,7 +98,7 @@ class Retriever(IndexTransformer):
                 raise InputError(f"queries: topic {texts['qid'][twice].iloc[0]} has several texts; one query has one qid")
         inp = inp.drop_duplicates("qid")
         queries = frames.read_queries(self.index, inp)
-        return inp, queries, self.index.open_pipeline(self.first).retrieve(queries, threads=self.threads)
+        return inp, queries, self.index.open_pipeline(self.spec).retrieve(queries, threads=self.threads)
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """The retriever of `retriever % k`, which searches for k documents only."""
@@ -133,7 +132,7 @@ class KernelTransformer(IndexTransformer):
 
     def check(self) -> None:
         """Refuses unknown options and values; fitted state is needed at the first transform only."""
-        self._methods = split({self.method: self.options}, {})[0]
+        self._spec = read_keywords({self.method: self.options}, {})
 
     def fuse_left(self, left: pt.Transformer) -> pt.Transformer | None:
         """A retriever, or a fused pipeline, `left` over the same index and this method in one step."""
@@ -161,7 +160,7 @@ class KernelTransformer(IndexTransformer):
     @property
     def pipeline(self) -> Pipeline:
         """The reranker with its fitted state, which the index loads on first use and keeps ready."""
-        return self.index.open_pipeline(FirstStage(), self._methods)
+        return self.index.open_pipeline(self._spec)
 
     def fit(
         self,
@@ -327,13 +326,14 @@ def _signature(options: Sequence[Option]) -> Signature:
 def _method_names() -> dict[str, str]:
     """{class name: method} of all methods without a class of their own above.
 
-    Where two methods have rerankers of the same class name, the later one's transformer is named as the method.
+    Where two rerankers have the same class name, the later one's transformer is named as the method, with underscores.
     """
     known: dict[str, str] = {}
     for name, method in registry.methods().items():
         if name != _FusionReranker.method:
             class_name = method.reranker.rpartition(":")[2].removesuffix("Reranker")
-            known[name if class_name in known or class_name in globals() else class_name] = name
+            taken = class_name in known or class_name in globals()
+            known[name.replace("-", "_") if taken else class_name] = name
     return known
 
 

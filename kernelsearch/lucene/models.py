@@ -151,7 +151,8 @@ def model_of_expanded(feedback: Feedback, model: Model) -> Model | BM25WithoutId
 class FirstStageSettings(Settings):
     """Options of the first stage, with Pyserini's names."""
 
-    hits: int = option(1000, "documents to retrieve per query", low=1)
+    # Requests to a service have `candidates` instead; their `hits` is the length of the answer.
+    hits: int = option(1000, "documents to retrieve per query", low=1, requests=False)
     bm25: bool = option(True, "rank by BM25")
     k1: float = option(0.9, "BM25: saturation of term frequencies (k1)", low=0)
     b: float = option(0.4, "BM25: document length normalisation (b)", low=0, high=1)

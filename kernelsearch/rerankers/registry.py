@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch import rerankers
-from kernelsearch.core.errors import Flag, OptionError, nearest
-from kernelsearch.core.options import Option, Settings
+from kernelsearch.core.errors import Flag, OptionError, nearest, quote
+from kernelsearch.core.options import Option, Settings, find_option, unknown_option
 from kernelsearch.core.plugins import PluginError, check_methods, register, source_of
 
 if TYPE_CHECKING:
@@ -126,13 +126,24 @@ class Method:
         """Learns from the file of features in `data`, with options of train by name, and saves the model."""
         return self.load().fit_features(data, self.read_fit_settings(options))
 
+    def find_option(self, name: str, *, fit: bool = False) -> Option:
+        """The option `name` of search, or of train with `fit`; raises OptionError for one that is unknown or moved."""
+        options, others = (self.fit_options, self.options) if fit else (self.options, self.fit_options)
+        found = find_option(name, options)
+        if found is not None:
+            return found
+        declared = name.replace("_", "-")
+        if declared in self.moved:
+            raise OptionError(self.moved[declared], option=Flag(declared, self.name))
+        if find_option(name, others) is not None:
+            raise OptionError(f"an option of {'search' if fit else 'train'}", option=Flag(declared, self.name))
+        raise unknown_option(name, options, self.name)
+
     def read_fit_settings(self, options: Mapping[str, Any]) -> Settings:
         """The options of train as checked settings; raises OptionError for unknown names and values out of bounds."""
-        if self.fit_settings is not None:
-            return self.fit_settings.of(options)
-        if options:
-            raise OptionError(f"{self.name}: unknown option {next(iter(options))!r}; training takes none")
-        return Settings()
+        found = [(self.find_option(name, fit=True), value) for name, value in options.items()]
+        checked = {option.key: option.parse(value, self.name) for option, value in found}
+        return self.fit_settings.of(checked) if self.fit_settings is not None else Settings()
 
 
 @cache
@@ -165,8 +176,13 @@ def method(name: str) -> Method:
     """The method of a name; raises OptionError where there is none."""
     known = methods()
     if name not in known:
-        raise OptionError(f"{name!r} is not one of {', '.join(known)}{nearest(name, known)}", option=Flag("rerank"))
+        raise OptionError(unknown_method(name), option=Flag("rerank"))
     return known[name]
+
+
+def unknown_method(name: str) -> str:
+    """The reason why a `name` is refused that no method has."""
+    return f"{quote(name)} is not one of {', '.join(methods())}{nearest(name, methods())}"
 
 
 def artefact_kinds() -> list[ArtefactKind]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from kernelsearch.api.spec import check
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import add_flags, collect, read_flags
+from kernelsearch.cli.flags import add_flags, pipeline_pairs, read_flags, refuse_flag
 from kernelsearch.cli.served_indexes import IndexAction
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.installed import install_command
@@ -32,6 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serves indexes over HTTP, with a page for people.",
         epilog=EXAMPLES,
         common=COMMON,
+        refuse=refuse_flag,
     )
     for name, metavar, text in (
         ("index", "[NAME=]FOLDER", "an index to serve, by default under the folder's name; repeatable"),
@@ -53,8 +55,7 @@ def read_settings(argv: Sequence[str]) -> tuple[ServeSettings, ServiceSettings]:
     arguments = make_parser().parse_args(argv)
     settings = read_flags(ServeSettings, arguments)
     indexes = [flags.load() for flags in getattr(arguments, "indexes", ())]
-    methods = {name: collect(arguments, method.options, name) for name, method in registry.methods().items()}
-    return settings, settings.for_service(indexes, {name: options for name, options in methods.items() if options})
+    return settings, settings.for_service(indexes, check(registry.names(), pipeline_pairs(arguments)))
 
 
 def main(argv: list[str]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api.results import earlier_ranks, matching_words, rank_changes
+from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
@@ -49,25 +50,24 @@ class FirstStageOnly(NamedTuple):
     """What requests must have in common to be answered by one call to Lucene."""
 
     served: ServedIndex
-    first: tuple[tuple[str, Any], ...]
-    depth: int
+    spec: PipelineSpec
 
 
 def first_stage_only(served: ServedIndex, parameters: Parameters) -> FirstStageOnly | None:
     """The group of a request that needs nothing but the first stage's list; None for other requests."""
     p = parameters
-    if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.first.keys():
+    if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.values.get("", {}).keys():
         return None
     if p.fields is not None and not served.texts.known_fields().issuperset(p.fields):
         return None  # looking for a field takes time, and its refusal concerns one request
-    return FirstStageOnly(served, tuple(p.first.items()), first_stage_depth(served, p, ()))
+    return FirstStageOnly(served, served.spec((), p.values, first_stage_depth(served, p, ())))
 
 
 def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[dict[str, Any]]:
     """The answers of `search` to several requests of a group, with one call to Lucene."""
     served = group.served
     topics = [Topic("", query_text(served, parameters)) for parameters in requests]
-    lists = run_topics(served.pipeline((), {}, dict(group.first), group.depth), topics, batch_size=len(topics))
+    lists = run_topics(group.spec.open(served.index), topics, batch_size=len(topics))
     answers = []
     for parameters, topic, ranked in zip(requests, topics, lists, strict=True):
         result = RankedQuery(Query(topic.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
@@ -173,7 +173,7 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
     step = BATCH_STEP if methods else len(queries)
     results = []
     with served.reading_clicks(methods):
-        pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
+        pipeline = served.pipeline(methods, parameters.values, depth)
         for query, ranked in zip(queries, run_topics(pipeline, queries, batch_size=step), strict=True):
             stop_if_dropped()
             result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
@@ -343,7 +343,7 @@ def rank_query(
     `full` says that the first stage retrieves as many documents as methods rerank, whatever the request shows.
     """
     depth = first_stage_depth(served, parameters, methods, full)
-    pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
+    pipeline = served.pipeline(methods, parameters.values, depth)
     query = served.index.query(text, served.topic_of(text, parameters.topic))
     if before is None:
         before = pipeline.retrieve([query])[0]
@@ -359,7 +359,7 @@ def fallback_reasons(fallbacks: Sequence[tuple[str, str]]) -> str | None:
 def first_stage_depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:
     """How many documents the first stage retrieves: as methods, filters and topics (or `full`) need, else those shown."""
     p = parameters
-    deep = full or bool(methods) or bool(p.filters) or p.topic is not None or bool(FEEDBACK & p.first.keys())
+    deep = full or bool(methods) or bool(p.filters) or p.topic is not None or bool(FEEDBACK & p.values.get("", {}).keys())
     return p.candidates or (served.limits.candidates if deep else p.offset + p.hits)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.spec import PipelineSpec, Values
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, quote
 from kernelsearch.rerankers import registry
@@ -65,7 +66,7 @@ class ServedIndex:
         log_file = str(Path(spec.clicks).absolute()) if spec.clicks is not None else None
         self.clicks = ClickRecorder(self.index, log_file, settings.record_clicks, impressions.clicked)
         self.texts = StoredDocuments(self.index)
-        self._defaults = settings.methods
+        self._defaults = _defaults(settings.methods, self.clicks.log_file)
         self._similar: SimilarDocuments | None = None
         self._impressions = impressions
         self._lock = threading.Lock()
@@ -137,7 +138,7 @@ class ServedIndex:
             try:
                 with self.reading_clicks((name,)):
                     for query in queries if name in FREQUENT else queries[:1]:
-                        self.pipeline((name,), {}, {}, self.limits.candidates).search([query])
+                        self.pipeline((name,), {}, self.limits.candidates).search([query])
             except KernelSearchError as problem:  # its requests are answered with the same message
                 logger.info("%s: %s cannot answer: %s", self.name, name, self.public_message(problem))
 
@@ -161,7 +162,7 @@ class ServedIndex:
             why, parts = None, []
             try:
                 with self.reading_clicks((name,)):
-                    (reranker,) = self.pipeline((name,), {}, {}, self.limits.candidates).rerankers
+                    (reranker,) = self.pipeline((name,), {}, self.limits.candidates).rerankers
                 for part, missing in reranker.parts:
                     reason = None if missing is None else self.public_text(missing)
                     parts.append({"name": part, "in_use": missing is None, "why": reason})
@@ -200,23 +201,24 @@ class ServedIndex:
         with self.clicks.reading() if methods else nullcontext():
             yield
 
-    def pipeline(
-        self, methods: tuple[str, ...], options: Mapping[str, Mapping[str, Any]], first: Mapping[str, Any], candidates: int
-    ) -> Pipeline:
+    def spec(self, methods: Sequence[str], values: Values, candidates: int) -> PipelineSpec:
         """The pipeline of a request.
 
-        `methods` are the names of the rerankers, `options` the request's options by method, which override those of the server,
-        `first` those of the first stage, which retrieves `candidates` documents.
+        `methods` are the names of the rerankers, `values` the checked options of the request, which override those of the
+        server. The first stage retrieves `candidates` documents.
         """
-        self._check_names(options)
-        chosen = {name: {**self._default_options(name), **options.get(name, {})} for name in methods}
-        return self.index.pipeline(chosen, **{**first, "hits": candidates})
+        self._check_names(values)
+        return self._defaults.change(methods, {**values, "": {**values.get("", {}), "hits": candidates}})
 
-    def _check_names(self, options: Mapping[str, Mapping[str, Any]]) -> None:
+    def pipeline(self, methods: Sequence[str], values: Values, candidates: int) -> Pipeline:
+        """The pipeline of a request; the parameters are those of `spec`."""
+        return self.spec(methods, values, candidates).open(self.index)
+
+    def _check_names(self, values: Values) -> None:
         """Raises OptionError for a name of vectors that the index does not have, before anything takes it for a path."""
-        for method, values in options.items():
-            for option in registry.method(method).options:
-                value = values.get(option.key)
+        for method, given in values.items():
+            for option in registry.method(method).options if method else ():
+                value = given.get(option.key)
                 if option.names != "vectors" or value is None:
                     continue
                 known = [*vector_names(self.index.artefacts), *(option.requests if isinstance(option.requests, tuple) else ())]
@@ -224,13 +226,6 @@ class ServedIndex:
                     if name not in known:
                         listed = ", ".join(known) or "none: the index has no vectors"
                         raise OptionError(f"{quote(name)} is not one of {listed}", option=Flag(option.name, method))
-
-    def _default_options(self, name: str) -> dict[str, Any]:
-        options = dict(self._defaults.get(name, {}))
-        for option in registry.method(name).options:
-            if option.names == "clicks" and self.clicks.log_file is not None:
-                options.setdefault(option.key, self.clicks.log_file)
-        return options
 
     def similar_documents(self) -> SimilarDocuments:
         """The finder of similar documents, opened on first use."""
@@ -254,6 +249,16 @@ class ServedIndex:
             "recording": self.clicks.recording,
             "methods": self.methods(),
         }
+
+
+def _defaults(methods: Mapping[str, Mapping[str, Any]], log_file: str | None) -> PipelineSpec:
+    """All methods with the options of the server: `methods`, {name: {option: value}}, and the file of the click log."""
+    values = {name: dict(options) for name, options in methods.items()}
+    for name, method in registry.methods().items():
+        for option in method.options if log_file is not None else ():
+            if option.names == "clicks":
+                values.setdefault(name, {}).setdefault(option.key, log_file)
+    return PipelineSpec.of(registry.names(), [((name, key), value) for name in values for key, value in values[name].items()])
 
 
 def _spread(length: int, count: int) -> NDArray[np.int64]:

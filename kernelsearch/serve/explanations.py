@@ -79,7 +79,7 @@ def _explain_row(
 ) -> tuple[Explanation | None, str | None]:
     """The explanation, None where the methods left the list unchanged, and the reasons of those that did."""
     if not result.rerankers:
-        pipeline = served.pipeline((), {}, parameters.first, first_stage_depth(served, parameters, (), full=True))
+        pipeline = served.pipeline((), parameters.values, first_stage_depth(served, parameters, (), full=True))
         return explain_first_stage(pipeline, result.query, row), None
     explanation, fallbacks = explain_reranked(result.rerankers, result.query, result.before, result.after, row, result.context)
     return explanation, fallback_reasons(fallbacks)

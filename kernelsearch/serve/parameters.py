@@ -8,36 +8,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kernelsearch.core.errors import Flag, OptionError, nearest
-from kernelsearch.core.options import Option
+from kernelsearch.api.spec import Values, check
+from kernelsearch.core.errors import Flag, OptionError
+from kernelsearch.core.options import Option, unknown_option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.settings import RequestLimits
 
-#: Upper bounds for options that declare none, so that a single request cannot ask for unbounded work.
-MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
-#: Upper bounds of the number of fields and of filters.
-MAX_FIELDS, MAX_FILTERS = 50, 8
+#: Upper bounds of the number of parameters and of filters.
+MAX_PARAMETERS, MAX_FILTERS = 200, 8
 
-QUERY = Option("query", str, None, "the query's text; may be left out where `topic` is given")
+
+def _text(name: str, help: str, default: str | None = None, **more: Any) -> Option:
+    return Option(name, str, default, help, requests=True, **more)
+
+
+QUERY = _text("query", "the query's text; may be left out where `topic` is given")
 HITS = Option("hits", int, 10, "documents in the answer", low=1)
 OFFSET = Option("offset", int, 0, "documents of the list to skip before the first one in the answer", low=0)
-FIELDS = Option("fields", str, None, "fields of the documents to return, separated by commas; default: all", many=True)
-FILTER = Option(
+FIELDS = _text("fields", "fields of the documents to return, separated by commas; default: all", many=True, request_values=50)
+FILTER = _text(
     "filter",
-    str,
-    None,
     "a condition on a stored field, such as `category=plumbing` or `minutes<=30` (operators = != < <= > >=); all of several "
     "must hold. The candidates of the first stage and of the methods are filtered, not the whole index",
 )
 PARSE = Option("parse", bool, True, "return documents that are JSON as JSON instead of text")
 HIGHLIGHT = Option("highlight", bool, False, "list the words of the documents that match the query")
-TOPIC = Option("topic", str, None, "a judged topic of the collection: adds its measures and the documents' grades")
-DOCID = Option("docid", str, None, "the document to explain; default: the first one of the list")
-RERANK = Option("rerank", str, None, "a method; several, separated by commas, are applied one after the other")
+TOPIC = _text("topic", "a judged topic of the collection: adds its measures and the documents' grades")
+DOCID = _text("docid", "the document to explain; default: the first one of the list")
+RERANK = _text("rerank", "a method; several, separated by commas, are applied one after the other")
 #: `rerank` of explanations.
-METHOD = Option("rerank", str, None, "the method whose score is explained; default: the first stage")
+METHOD = _text("rerank", "the method whose score is explained; default: the first stage")
 CANDIDATES = Option(
     "candidates",
     int,
@@ -52,9 +54,9 @@ COMPARE = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
 BATCH = (HITS, OFFSET, FIELDS, FILTER, PARSE, RERANK, CANDIDATES)
 EXPLAIN = (QUERY, DOCID, TOPIC, METHOD, CANDIDATES)
 DOC = (PARSE,)
-SIMILAR = (HITS, PARSE, Option("other", str, None, "a second document, whose similarity is explained"))
+SIMILAR = (HITS, PARSE, _text("other", "a second document, whose similarity is explained"))
 SUGGEST = (
-    Option("prefix", str, "", "the beginning of a query"),
+    _text("prefix", "the beginning of a query", ""),
     Option("limit", int, 10, "maximum number of suggestions", low=1, high=100),
 )
 
@@ -63,8 +65,8 @@ SUGGEST = (
 class Parameters:
     """The checked parameters of a request; those that its endpoint does not have keep their defaults.
 
-    `columns` holds the methods of each list, `methods` their options by method and name, `first` the options of the first
-    stage by name. `fields` are the names of the fields to return, None for all.
+    `columns` holds the methods of each list, `values` their options and, by "", those of the first stage. `fields` are the
+    names of the fields to return, None for all.
     """
 
     query: str | None = None
@@ -81,33 +83,16 @@ class Parameters:
     prefix: str = ""
     limit: int = 10
     columns: list[tuple[str, ...]] = field(default_factory=list)
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
-    first: dict[str, Any] = field(default_factory=dict)
-
-
-def public_option(option: Option) -> Option | None:
-    """An option as requests may set it, with bounds on every number; None for an option that they may not set."""
-    if not option.requests:
-        return None
-    if isinstance(option.requests, tuple) and option.names != "vectors":
-        return replace(option, choices=option.requests)
-    if option.kind not in (int, float):
-        return option
-    high = option.request_high
-    if high is None:
-        most = MAX_INT if option.kind is int else MAX_FLOAT
-        high = most if option.high is None else min(option.high, most)
-    # An unbounded number may be infinite; `_parse` compares the others with `request_high`.
-    return replace(option, high=option.high if option.unbounded else high, request_high=high)
+    values: Values = field(default_factory=dict)
 
 
 def _public_options(options: Iterable[Option]) -> list[Option]:
-    return [public for option in options if (public := public_option(option)) is not None]
+    return [public for option in options if (public := option.for_requests()) is not None]
 
 
 def first_stage_options() -> list[Option]:
-    """The options of the first stage that requests may set, without `hits`: that is the length of the answer here."""
-    return _public_options(option for option in FirstStageSettings.options if option.name != "hits")
+    """The options of the first stage that requests may set."""
+    return _public_options(FirstStageSettings.options)
 
 
 def method_options(name: str) -> list[Option]:
@@ -159,29 +144,16 @@ class Reader:
 
     def read_record(self, record: Mapping[str, Any]) -> Parameters:
         """The parameters in `record`, a JSON object, as in `read_json`; raises OptionError."""
-        return self.read_pairs(pair for name, value in record.items() for pair in self._json_pairs(name, value))
+        pairs: list[tuple[str, Any]] = []
+        for name, value in record.items():
+            repeated = name in ("rerank", "filter") and isinstance(value, list)
+            pairs += [(name, item) for item in (value if repeated else [value])]
+        return self.read_pairs(pair for pair in pairs if pair[1] is not None)
 
-    def _json_pairs(self, name: str, value: Any) -> list[tuple[str, str]]:
-        """A JSON value as pairs of a query string: of methods and filters one pair per value, other lists have commas."""
-        if value is None:
-            return []
-        repeated = name in ("rerank", "filter")
-        lists = repeated or ((option := self._option(name)) is not None and option.many)
-        values = value if lists and isinstance(value, list) else [value]
-        if not all(isinstance(item, str | int | float) for item in values):
-            expected = "a string, a number, true, false, or a list of them" if lists else "a string, a number, true or false"
-            raise OptionError(f"{name[:100]}: {expected} is expected")
-        texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in values]
-        return [(name, text) for text in texts] if repeated else [(name, ",".join(texts))]
-
-    def _option(self, name: str) -> Option | None:
-        """The declaration of the parameter `name`; None for an unknown one."""
-        owner, _, rest = name.partition(".")
-        return self.own.get(name) or self.first.get(name) or self.methods.get(owner, {}).get(rest)
-
-    def read_pairs(self, pairs: Iterable[tuple[str, str]]) -> Parameters:
+    def read_pairs(self, pairs: Iterable[tuple[str, Any]]) -> Parameters:
         """The parameters in `pairs` of names and values; raises OptionError with the parameter's name."""
         parameters = Parameters()
+        others: dict[tuple[str, str], Any] = {}
         single: set[str] = set()
         for name, value in pairs:
             if name == "rerank" and self.ranks:
@@ -191,34 +163,34 @@ class Reader:
                 self._add_filter(parameters, value)
                 continue
             if name in single:
-                raise OptionError(f"{name[:100]}: given twice")
+                raise OptionError("given twice", option=Flag(name[:100]))
             single.add(name)
             if name in self.own:
                 setattr(parameters, name, self._parse_own(self.own[name], value))
-            elif name in self.first:
-                parameters.first[self.first[name].key] = _parse(self.first[name], value, name)
             else:
-                self._add_option(parameters, name, value)
-        used = {method for column in parameters.columns for method in column}
-        for owner, options in parameters.methods.items():
-            if owner not in used:
-                raise OptionError(f"{owner}.{next(iter(options))}: has no effect without rerank={owner}")
+                owner, dot, rest = name.partition(".")
+                others[(owner, rest) if dot else ("", name)] = value
+        if others and not self.ranks:
+            raise unknown_option(next(filter(None, next(iter(others)))), self.own.values())
+        used = list(dict.fromkeys(method for column in parameters.columns for method in column))
+        parameters.values = check(used, others.items(), for_request=True, others=self.own.values())
         if parameters.offset + parameters.hits > self.limits.hits:
             raise OptionError(
-                f"offset: with hits it is {parameters.offset + parameters.hits}, the maximum is {self.limits.hits}"
+                f"with hits it is {parameters.offset + parameters.hits}, the maximum is {self.limits.hits}",
+                option=Flag("offset"),
             )
         if parameters.fields is not None and not parameters.parse:
-            raise OptionError("fields: has no effect with parse=false")
+            raise OptionError("has no effect with parse=false", option=Flag("fields"))
         return parameters
 
-    def _parse_own(self, option: Option, value: str) -> Any:
-        if option.kind is str and len(value) > self.limits.query:
-            raise OptionError(f"{option.name}: {len(value)} characters, the maximum is {self.limits.query}")
-        return _parse(option, value, option.name)
+    def _parse_own(self, option: Option, value: object) -> Any:
+        if isinstance(value, str) and option.kind is str and len(value) > self.limits.query:
+            raise OptionError(f"{len(value)} characters, the maximum is {self.limits.query}", option=Flag(option.name))
+        return option.parse_request(value)
 
-    def _add_filter(self, parameters: Parameters, value: str) -> None:
+    def _add_filter(self, parameters: Parameters, value: object) -> None:
         if len(parameters.filters) >= MAX_FILTERS:
-            raise OptionError(f"filter: more than {MAX_FILTERS} conditions")
+            raise OptionError(f"more than {MAX_FILTERS} conditions", option=Flag("filter"))
         text = self._parse_own(self.own["filter"], value)
         try:
             parameters.filters.append(Filter.parse(text))
@@ -226,60 +198,23 @@ class Reader:
             problem.option = Flag("filter")
             raise
 
-    def _add_column(self, parameters: Parameters, value: str) -> None:
-        names = tuple(name.strip() for name in value.split(","))
+    def _add_column(self, parameters: Parameters, value: object) -> None:
+        names = tuple(name.strip() for name in self._parse_own(self.own["rerank"], value).split(","))
         for name in names:
-            if name not in self.methods:
-                hint = nearest(name, self.methods)
-                raise OptionError(f"rerank: {name[:100]!r} is not one of {', '.join(self.methods)}{hint}")
+            if name not in registry.names():
+                raise OptionError(registry.unknown_method(name), option=Flag("rerank"))
         if self.columns == 1 and parameters.columns:
             names = parameters.columns.pop() + names
         if len(set(names)) < len(names):
-            raise OptionError(f"rerank: {','.join(names)[:100]!r} names a method twice")
+            raise OptionError(f"{','.join(names)[:100]!r} names a method twice", option=Flag("rerank"))
         if len(parameters.columns) >= self.columns:
-            raise OptionError(f"rerank: at most {self.columns} lists can be compared with the first stage")
+            raise OptionError(f"at most {self.columns} lists can be compared with the first stage", option=Flag("rerank"))
         parameters.columns.append(names)
-
-    def _add_option(self, parameters: Parameters, name: str, value: str) -> None:
-        owner, _, rest = name.partition(".")
-        option = self.methods.get(owner, {}).get(rest)
-        if option is None:
-            raise OptionError(f"{name[:100]}: {self._explain_unknown(owner, rest)}")
-        parameters.methods.setdefault(owner, {})[option.key] = _parse(option, value, name)
-
-    def _explain_unknown(self, owner: str, rest: str) -> str:
-        for option in registry.method(owner).options if owner in self.methods else ():
-            if option.name == rest:
-                return f"{'names a file, which ' if option.is_file else ''}can only be set when the server is started"
-        if owner in self.methods:
-            return f"unknown parameter; those of {owner} are {', '.join(self.methods[owner])}"
-        return f"unknown parameter; known: {', '.join([*self.own, *self.first])}" + (", METHOD.OPTION" if self.methods else "")
 
 
 def _limit_option(option: Option, limits: RequestLimits) -> Option:
     high = {"hits": limits.hits, "offset": limits.hits - 1, "candidates": limits.candidates}.get(option.name)
-    return option if high is None else replace(option, high=high)
-
-
-def _parse(option: Option, value: str, name: str) -> Any:
-    """The checked value of a parameter; `name` is what errors call it."""
-    try:
-        if option.many and value.count(",") >= _max_values(option):
-            raise OptionError(f"more than {_max_values(option)} values")
-        if len(value) > 100 and option.kind is not str:
-            raise OptionError("too long for a value")
-        parsed = option.parse(value)
-        values = parsed if isinstance(parsed, tuple) else (parsed,)
-        if option.unbounded and any(item is not None and option.request_high < item < math.inf for item in values):
-            raise OptionError(f"a value is above {option.request_high} and not inf")
-        return parsed
-    except OptionError as problem:
-        problem.option = Flag(name)
-        raise
-
-
-def _max_values(option: Option) -> int:
-    return MAX_FIELDS if option is FIELDS else MAX_VALUES
+    return option if high is None else replace(option, high=high, request_high=high)
 
 
 def describe_option(option: Option, owner: str = "") -> dict[str, Any]:
@@ -329,7 +264,7 @@ def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, A
         if bound is not None and math.isfinite(bound):
             schema[key] = bound
     if option.many:
-        schema = {"type": "array", "items": schema, "maxItems": _max_values(option)}
+        schema = {"type": "array", "items": schema, "maxItems": option.request_values}
     if option.default is not None:
         schema["default"] = list(option.default) if option.many else option.default
     parameter = {"name": name, "in": "query", "description": option.help, "schema": schema}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from kernelsearch.api.spec import Values
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.vectors.settings import VectorSettings
@@ -59,7 +59,7 @@ class ServiceSettings:
 
     indexes: tuple[IndexSpec, ...]
     limits: RequestLimits = field(default_factory=RequestLimits)
-    methods: Mapping[str, dict[str, Any]] = field(default_factory=dict)  #: options of methods, which requests may override
+    methods: Values = field(default_factory=dict)  #: checked options of methods, which requests may override
     api_key: str | None = None
     hosts: frozenset[str] | None = None  #: accepted values of the Host header; None: any
     cors: tuple[str, ...] = ()  #: origins of other pages that may call the service
@@ -107,7 +107,7 @@ class ServeSettings(Settings):
     language: str | None = option(None, "language of the analyser for queries; default: that of the index")
     java_heap: str | None = option(None, "maximum size of the Java heap, such as 4g")
 
-    def for_service(self, indexes: Sequence[IndexSpec], methods: Mapping[str, dict[str, Any]]) -> ServiceSettings:
+    def for_service(self, indexes: Sequence[IndexSpec], methods: Values) -> ServiceSettings:
         """The settings of the service for some indexes, with options of methods by their name.
 
         Raises OptionError where other machines could reach the server without a key.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelsearch.core.errors import Flag, OptionError
-from kernelsearch.core.options import Option
+from kernelsearch.core.options import Option, find_option, unknown_option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
@@ -22,15 +22,15 @@ Setting = dict[str, Any]
 
 #: What is tried of a method where nothing is named: its parameters with most effect, around their defaults.
 DEFAULT_GRIDS = {
-    "": ("k1=0.6,0.9,1.2,1.6", "b=0.2,0.4,0.6,0.8"),
-    "klsa": ("klsa.z=auto,5,20", "klsa.lambda=0.3,0.5,0.7,0.9"),
-    "mslm": ("mslm.mix=0.3,0.5,0.7,0.9",),
-    "pert": ("pert.alpha=0.3,0.5,0.7", "pert.docs=5,10,20"),
+    "": {"k1": "0.6,0.9,1.2,1.6", "b": "0.2,0.4,0.6,0.8"},
+    "klsa": {"klsa.z": "auto,5,20", "klsa.lambda": "0.3,0.5,0.7,0.9"},
+    "mslm": {"mslm.mix": "0.3,0.5,0.7,0.9"},
+    "pert": {"pert.alpha": "0.3,0.5,0.7", "pert.docs": "5,10,20"},
 }
 
 
-def default_grid(methods: Sequence[str]) -> list[str]:
-    """The values of `--try` for a pipeline for which none are named; "" in DEFAULT_GRIDS is a first stage without methods.
+def default_grid(methods: Sequence[str]) -> dict[str, str]:
+    """{parameter: values} for a pipeline for which none are named; "" in DEFAULT_GRIDS is a first stage without methods.
 
     Raises OptionError where there is no default for one of the methods.
     """
@@ -43,27 +43,7 @@ def default_grid(methods: Sequence[str]) -> list[str]:
             f".NAME=VALUES; names: {known}",
             option=Flag("try"),
         )
-    return [text for name in (methods or [""]) for text in DEFAULT_GRIDS[name]]
-
-
-def dimension_text(name: str, values: Any, methods: Sequence[str]) -> str:
-    """A parameter and its values from Python as the text of `--try`.
-
-    `name` is an option (`k1`), an option of a method (`klsa.z`) or its keyword (`klsa_z`); `values` are the values, or the text
-    of VALUES, such as "0.1..0.9"; `methods` are the pipeline's. Raises OptionError for unknown names.
-    """
-    owner, line, rest = name.partition("_")
-    if line and "." not in name and owner in methods:
-        name = f"{owner}.{rest.replace('_', '-')}"
-    if isinstance(values, str):
-        return f"{name}={values}"
-    many = find_option(name, methods).many
-    return f"{name}={('|' if many else ',').join(_typed(value) for value in values)}"
-
-
-def _typed(value: object) -> str:
-    """A value as the command line takes it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else _shown(value) if value is None else str(value)
+    return {name: values for owner in (methods or [""]) for name, values in DEFAULT_GRIDS[owner].items()}
 
 
 @dataclass(frozen=True)
@@ -96,67 +76,58 @@ class Dimension:
         return round(value) if self.option.kind is int else float(f"{value:.4g}")
 
 
-def parse_dimension(text: str, methods: Sequence[str]) -> Dimension:
-    """Parses `text`: `NAME=V1,V2,...`, `NAME=LOW..HIGH` or `NAME=log:LOW..HIGH`.
+def read_dimension(owner: str, name: str, values: Any, methods: Sequence[str]) -> Dimension:
+    """The option `name` of the method `owner`, or of the first stage (""), with the `values` to try.
 
-    Values that are lists themselves are separated by `|`. `methods` are the pipeline's. Raises OptionError for unknown names
-    and values out of bounds.
+    Values are a collection or a text: `V1,V2,...` (values that are lists themselves are separated by `|`), or a range,
+    `LOW..HIGH` or `log:LOW..HIGH`. `methods` are the pipeline's. Raises OptionError for an unknown option and for values that
+    the option refuses.
     """
-    name, sign, values_text = text.partition("=")
-    if not sign or not values_text:
-        raise OptionError(f"{text!r} is not NAME=VALUES, such as klsa.z=1,5,10 or b=0.1..0.9", option=Flag("try"))
-    option = find_option(name, methods)
-    start, dots, end = values_text.removeprefix("log:").partition("..")
-    if dots:
-        return _range(name, option, start, end, values_text.startswith("log:"))
-    parts = values_text.split("|" if option.many else ",")
+    option = _find_option(owner, name, methods)
+    name = f"{owner}.{option.name}" if owner else option.name
     try:
-        values = tuple(option.parse(part) for part in parts)
+        if not isinstance(values, str):
+            parsed = tuple(option.parse(value) for value in values)
+        else:
+            start, dots, end = values.removeprefix("log:").partition("..")
+            if dots:
+                return _range(name, option, start, end, values.startswith("log:"))
+            parsed = tuple(option.parse(part) for part in values.split("|" if option.many else ","))
+        if not parsed:
+            raise OptionError("no value is given")
+        if len(set(parsed)) < len(parsed):
+            raise OptionError(f"a value is given twice in {values}")
     except OptionError as problem:
         problem.option = Flag("try", value=name)
         raise
-    if len(set(values)) < len(values):
-        raise OptionError(f"a value is given twice in {values_text}", option=Flag("try", value=name))
-    return Dimension(name, option, values)
+    return Dimension(name, option, parsed)
 
 
 def _range(name: str, option: Option, start: str, end: str, logarithmic: bool) -> Dimension:
     if option.kind not in (int, float) or option.many:
-        raise OptionError("only numbers have ranges; list the values", option=Flag("try", value=name))
-    try:
-        low, high = option.parse(start), option.parse(end)
-    except OptionError as problem:
-        problem.option = Flag("try", value=name)
-        raise
+        raise OptionError("only numbers have ranges; list the values")
+    low, high = option.parse(start), option.parse(end)
     if not low < high or (logarithmic and low <= 0):
-        raise OptionError(
-            f"{start}..{end} is not a range from a lower to a higher {'positive ' * logarithmic}number",
-            option=Flag("try", value=name),
-        )
+        raise OptionError(f"{start}..{end} is not a range from a lower to a higher {'positive ' * logarithmic}number")
     return Dimension(name, option, low=float(low), high=float(high), logarithmic=logarithmic)
 
 
-def find_option(name: str, methods: Sequence[str]) -> Option:
-    """The declaration of the parameter `name`, such as `k1` or `klsa.z`; raises OptionError for others than of `methods`."""
-    owner, dot, rest = name.partition(".")
-    if dot and owner not in methods:
-        raise OptionError("has no effect without ", Flag("rerank", value=owner), option=Flag("try", value=name))
-    options = registry.method(owner).options if dot else FirstStageSettings.options
-    key = (rest if dot else name).replace("-", "_")
-    for option in options:
-        if option.key == key:
-            return option
-    for option in registry.method(owner).fit_options if dot else ():
-        if option.key == key and registry.method(owner).fitted_option is None:
-            raise OptionError(
-                f"{owner} is trained on judgements or clicks, which tune needs for itself", option=Flag("try", value=name)
-            )
-        if option.key == key:
-            return option
-    known = ", ".join(option.name for option in options)
-    raise OptionError(
-        f"no such parameter of {owner if dot else 'the first stage'}; known: {known}", option=Flag("try", value=name)
-    )
+def _find_option(owner: str, name: str, methods: Sequence[str]) -> Option:
+    """The declaration of an option of search, or of train for a method that can be fitted to the index alone."""
+    if not owner:
+        option = find_option(name, FirstStageSettings.options)
+        if option is None:
+            raise unknown_option(name, FirstStageSettings.options)
+        return option
+    method = registry.method(owner)
+    trained = find_option(name, method.options) is None and find_option(name, method.fit_options) is not None
+    option = method.find_option(name, fit=trained)
+    flag = Flag("try", value=f"{owner}.{option.name}")
+    if owner not in methods:
+        raise OptionError("has no effect without ", Flag("rerank", value=owner), option=flag)
+    if trained and method.fitted_option is None:
+        raise OptionError(f"{owner} is trained on judgements or clicks, which tune needs for itself", option=flag)
+    return option
 
 
 def grid(dimensions: Sequence[Dimension]) -> Iterator[Setting]:

@@ -108,18 +108,15 @@ def test_queries_that_a_method_cannot_act_on_are_counted(demo_index, caplog):
     assert "prcl: 2 queries keep the first stage's list: no more than r + n = 110 documents" in caplog.messages
 
 
-def test_options_of_a_method_whose_name_has_an_underscore(monkeypatch):
+def test_options_of_a_method_whose_name_has_a_hyphen(monkeypatch):
     klsa, pert = registry.method("klsa"), registry.method("pert")
-    methods = {"my": pert, "my_own": klsa}
+    methods = {"my": pert, "my-own": klsa}
     monkeypatch.setattr(registry, "method", methods.__getitem__)
     monkeypatch.setattr(registry, "names", lambda: list(methods))
-    chosen, _ = keywords.split(["my", "my_own"], {"my_own_z": 3, "my_alpha": 0.25, "k1": 1.0})
-    assert {name: {key: options.get(key) for key in ("z", "alpha")} for name, options in chosen} == {
-        "my": {"z": None, "alpha": 0.25},
-        "my_own": {"z": 3, "alpha": None},
-    }
-    with pytest.raises(OptionError, match="my_own_z: has no effect without rerank='my_own'"):
-        keywords.split(None, {"my_own_z": 3})
+    chosen = dict(keywords.read_keywords(["my", "my-own"], {"my_own_z": 3, "my_alpha": 0.25, "k1": 1.0}).options())
+    assert chosen["my"]["alpha"] == 0.25 and chosen["my-own"]["z"] == 3
+    with pytest.raises(OptionError, match="my_own_z: has no effect without rerank='my-own'"):
+        keywords.read_keywords(None, {"my_own_z": 3})
 
 
 def test_data_frames_are_checked_as_files_are():
@@ -169,7 +166,7 @@ def test_tuning_of_training_parameters_needs_a_place_for_them(demo_index, tmp_pa
     )
     assert output.is_file() and set(tuned.options) == {"klsa_z", "klsa_basis"}
     assert demo_index.search("tap", "klsa", **tuned.options)
-    with pytest.raises(InputError, match="topics: none of its topics is judged in qrels"):
+    with pytest.raises(InputError, match="topics: none of them is judged"):
         kernelsearch.tune(demo_index, {"x": "tap"}, qrels, folds=2)
 
 

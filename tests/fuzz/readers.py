@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.cli import config, merging
+from kernelsearch.api import config
+from kernelsearch.cli import merging
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Skipped

@@ -126,7 +126,7 @@ def test_killed_and_taken_up_again(tuned, demo_index, tmp_path, capsys):
 def test_too_many_folds_are_refused_before_the_work(demo_index, tmp_path):
     with pytest.raises(OptionError, match="folds: 1000, but there are only 98 judged topics"):
         tune.main([*flags(demo_index, tmp_path / "best.toml", "--processes", "1"), "--folds", "1000"])
-    assert len((tmp_path / "best.toml.results.jsonl").read_text().splitlines()) == 1  # nothing was measured
+    assert not list(tmp_path.iterdir())
 
 
 def test_settings_of_vectors_are_part_of_the_result_and_of_the_config(demo_index, tmp_path):

@@ -17,10 +17,9 @@ made with; differences are reported, and nothing is set from it.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -29,15 +28,14 @@ from typing import Any
 import tomli_w
 
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.core.errors import Flag, InputError, OptionError, quote
+from kernelsearch.api.spec import Values, check
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import write_file
-from kernelsearch.core.options import Option
+from kernelsearch.core.options import Option, find_option, unknown_option
 from kernelsearch.core.reading import parse_json, read_toml
 from kernelsearch.core.streams import raise_shortage
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.jvm import find_jar
-from kernelsearch.lucene.models import FirstStageSettings
-from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"
 
@@ -47,19 +45,19 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "faiss-cpu")
 
 @dataclass(frozen=True)
 class Config:
-    """The content of a config file, by Python names of options.
+    """The content of a config file.
 
-    Attributes: `verb`, the options at the top level; `first`, those of the first stage; `methods`, (name, options) of each
-    method in order; `made`, the table `[made-with]` as written.
+    Attributes: `verb`, the options at the top level by Python name; `methods`, the names of the methods in order; `values`,
+    {owner: {option: value}} of the methods and, by "", of the first stage; `made`, the table `[made-with]` as written.
     """
 
     verb: dict[str, Any] = field(default_factory=dict)
-    first: dict[str, Any] = field(default_factory=dict)
-    methods: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
+    values: Values = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
 
-def read(path: str | Path, options: Iterable[Option]) -> Config:
+def read(path: str | Path, options: Sequence[Option]) -> Config:
     """Reads and checks the config file `path`; `options` are those that its top level may hold.
 
     Raises InputError for a file that is not TOML, an unknown option or method, and a value that its option refuses.
@@ -67,56 +65,31 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
     table = read_toml(path)
     first, made, methods = table.pop(FIRST, {}), table.pop(MADE, {}), table.pop(RERANK, [])
     if not isinstance(first, dict) or not isinstance(made, dict):
-        raise InputError(f"{path}: {FIRST} and {MADE} must be tables, such as [{FIRST}]")
+        raise InputError(f"{FIRST} and {MADE} must be tables, such as [{FIRST}]", path=path)
     if not isinstance(methods, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in methods
     ):
         raise InputError(
-            f'{path}: {RERANK} must be a list of tables, each with a name: [[{RERANK}]] and below it name = "klsa"'
+            f'{RERANK} must be a list of tables, each with a name: [[{RERANK}]] and below it name = "klsa"', path=path
         )
-    chosen: list[tuple[str, dict[str, Any]]] = []
-    for entry in methods:
-        name = entry.pop("name")
-        if name not in registry.names():
-            raise InputError(f"{path}: {RERANK}: {quote(name)} is not one of {', '.join(registry.names())}")
-        if name in dict(chosen):
-            raise InputError(f"{path}: {RERANK}: {name} is listed twice")
-        chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", entry, registry.method(name).options)))
-    return Config(
-        _checked(path, "top level", table, options),
-        _checked(path, f"[{FIRST}]", first, FirstStageSettings.options),
-        chosen,
-        made,
-    )
+    names = [entry.pop("name") for entry in methods]
+    pairs = [(("", name), value) for name, value in first.items()]
+    for owner, entry in zip(names, methods, strict=True):
+        pairs += [((owner, name), value) for name, value in entry.items()]
+    try:
+        values = check(names, pairs)
+        return Config({option.key: option.parse(value) for option, value in _find(table, options)}, names, values, made)
+    except OptionError as problem:
+        raise InputError(problem, path=path) from None
 
 
-def _checked(path: str | Path, where: str, values: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
-    known = {option.key: option for option in options}
-    checked = {}
+def _find(values: Mapping[str, Any], options: Sequence[Option]) -> Iterator[tuple[Option, Any]]:
+    """The declarations of options at the top level with their values; raises OptionError for an unknown one."""
     for name, value in values.items():
-        option = known.get(name.replace("-", "_"))
+        option = find_option(name, options)
         if option is None:
-            raise InputError(f"{path}: {where}: unknown option {quote(name)}; known: {', '.join(sorted(known)) or 'none'}")
-        if isinstance(value, bool) and option.kind in (int, float):
-            raise InputError(f"{path}: {where}: {name} = {str(value).lower()} is not a number")
-        try:
-            checked[option.key] = option.parse(value)
-        except OptionError as problem:
-            raise InputError(f"{where}: {problem.message(Flag.in_request)}", path=path) from None
-    return checked
-
-
-def fill(arguments: argparse.Namespace, config: Config) -> None:
-    """Sets the values of a config file in parsed arguments, in place, where the command line has none."""
-    if not arguments.rerank:
-        arguments.rerank = [name for name, _ in config.methods]
-    values = {**config.verb, **config.first}
-    for name, options in config.methods:
-        if name in arguments.rerank:
-            values.update({f"{name}.{key}": value for key, value in options.items()})
-    for dest, value in values.items():
-        if not hasattr(arguments, dest):
-            setattr(arguments, dest, value)
+            raise unknown_option(name, options)
+        yield option, value
 
 
 def write(

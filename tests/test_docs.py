@@ -425,7 +425,7 @@ def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class:
 #: Pages that describe the options of methods that have no page of their name.
 OPTION_PAGES = {
     **dict.fromkeys(("auto", "fusion"), ("fusion", "vectors")),
-    **dict.fromkeys(("pairwise", "substitution", "clickprior"), ("rbm25",)),
+    **dict.fromkeys(("rbm25-paper", "pairwise", "substitution", "clickprior"), ("papers/rbm25",)),
     "dense": ("vectors",),
     "prcl": ("pyserini",),
 }

@@ -1,8 +1,7 @@
 """Kernels between queries: the clicks they share, their characters, their terms.
 
 Each is a positive semi-definite function of two batches of queries, and so is every sum of them with non-negative weights
-(Theorem 4 of Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning", 2010). The correlation over the union of clicked documents, as
-printed in the paper's section 5.3, is the exception: its mean changes from pair to pair, so it is not positive semi-definite.
+(Theorem 4 of Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning", 2010).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.forward import Statistics
 from kernelsearch.kernels import ranking_models
@@ -72,43 +70,13 @@ class Queries:
         texts = tuple(query.text if query.terms else "" for query in queries)
         return cls(texts, terms, idf, clicks if clicks is not None else sparse.csr_matrix((len(queries), 0)))
 
-    def take(self, rows: NDArray[np.integer]) -> Queries:
-        """Those of these queries that have the numbers `rows`, in that order."""
-        texts = tuple(self.texts[row] for row in rows.tolist())
-        return Queries(texts, self.terms[rows], self.idf[rows], self.clicks[rows])
 
-
-class QueryKernel(Protocol):
-    """A kernel between queries: values of shape (queries of a, queries of b)."""
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]: ...
-
-
-class TextKernel(QueryKernel, Protocol):
-    """A kernel with explicit features: sparse rows whose inner products are its values."""
+class TextKernel(Protocol):
+    """A kernel between queries with explicit features: sparse rows whose inner products are its values."""
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
         """Unit-length rows, shape (n, COLUMNS)."""
         ...
-
-
-@dataclass(frozen=True)
-class ClickPearson:
-    """Correlation of two queries' clicks on documents.
-
-    Centred over all documents of the log (`union=False`) it is the cosine of centred vectors, hence a kernel. Centred over the
-    documents that either query's users clicked (`union=True`) it is the formula in the paper's text. A
-    query without clicks has no neighbour.
-    """
-
-    union: bool = False
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        return self.of_clicks(a.clicks, b.clicks)
-
-    def of_clicks(self, u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
-        """The same from clicks alone: `u` and `v` have shape (queries, documents of the log), the result (len(u), len(v))."""
-        return _union_pearson(u, v) if self.union else _pearson(u, v)
 
 
 def pearson_of_sums(
@@ -130,69 +98,35 @@ def pearson_of_sums(
     return np.where(defined, np.clip(covariance / root, -1.0, 1.0), 0.0)
 
 
-def _sums(clicks: sparse.csr_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def moments(clicks: sparse.csr_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums and sums of squares of the rows of `clicks`, each of shape (queries,)."""
     return np.asarray(clicks.sum(axis=1)).ravel(), np.asarray(clicks.multiply(clicks).sum(axis=1)).ravel()
 
 
-def _pearson(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
-    (sum_u, square_u), (sum_v, square_v) = _sums(u), _sums(v)
+def click_correlation(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
+    """Correlation of the clicks `u` and `v`, shapes (queries, documents of the log); the result has shape (len(u), len(v)).
+
+    Centred over all documents of the log it is the cosine of centred vectors, hence a kernel. A query without clicks correlates
+    with none.
+    """
+    (sum_u, square_u), (sum_v, square_v) = moments(u), moments(v)
     return pearson_of_sums((u @ v.T).toarray(), (sum_u[:, None], sum_v), (square_u[:, None], square_v), u.shape[1])
 
 
-def _union_pearson(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
-    (sum_u, square_u), (sum_v, square_v) = _sums(u), _sums(v)
-    clicked_u, clicked_v = (u > 0).astype(np.float64), (v > 0).astype(np.float64)
-    size = u.getnnz(axis=1)[:, None] + v.getnnz(axis=1) - (clicked_u @ clicked_v.T).toarray()
-    size = np.maximum(size, 1)
-    covariance = (u @ v.T).toarray() - sum_u[:, None] * sum_v / size
-    variance = (square_u[:, None] - sum_u[:, None] ** 2 / size) * (square_v - sum_v**2 / size)
-    defined = variance > 1e-12
-    return np.where(defined, np.clip(covariance / np.sqrt(np.where(defined, variance, 1.0)), -1.0, 1.0), 0.0)
-
-
-@dataclass(frozen=True)
 class NgramCosine:
-    """Cosine of character n-gram counts: high for misspellings and for words written together or apart."""
-
-    n: int = 3
-
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise OptionError(f"query kernel ngrams: n {self.n} must be at least 1")
+    """Cosine of counts of character 3-grams: high for misspellings and for words written together or apart."""
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
-        """Unit-length rows of n-gram counts of `queries`, shape (queries, COLUMNS)."""
-        return ngrams(queries.texts, self.n)
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        return _cosines(self.features(a), self.features(b))
+        """Unit-length rows of 3-gram counts of `queries`, shape (queries, COLUMNS)."""
+        return ngrams(queries.texts)
 
 
-@dataclass(frozen=True)
 class TermCosine:
     """Cosine of count · idf over the index's terms."""
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
         """Unit-length rows of count · idf of `queries`, shape (queries, COLUMNS)."""
-        return _weighted(queries.terms, queries.terms.data * queries.idf.data)
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        return _cosines(self.features(a), self.features(b))
-
-
-@dataclass(frozen=True)
-class BM25Cosine:
-    """Cosine of BM25's weights √idf · c/(c + k1): BM25's document kernel, with both queries as documents of equal length."""
-
-    k1: float = 0.9
-
-    def features(self, queries: Queries) -> sparse.csr_matrix:
-        """Unit-length rows of BM25's weights of `queries`, shape (queries, COLUMNS)."""
-        counts = queries.terms.data
-        return _weighted(queries.terms, np.sqrt(queries.idf.data) * counts / (counts + self.k1))
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        return _cosines(self.features(a), self.features(b))
+        return weighted(queries.terms, queries.terms.data * queries.idf.data)
 
 
 def ngrams(texts: Sequence[str], n: int = 3) -> sparse.csr_matrix:
@@ -223,7 +157,8 @@ def _columns(names: Sequence[str]) -> NDArray[np.int64]:
     return (np.frombuffer(digest, dtype="<u8") % np.uint64(COLUMNS)).astype(np.int64)
 
 
-def _weighted(terms: sparse.csr_matrix, values: NDArray[np.floating]) -> sparse.csr_matrix:
+def weighted(terms: sparse.csr_matrix, values: NDArray[np.floating]) -> sparse.csr_matrix:
+    """Unit-length rows with these `values` in the places of `terms`."""
     # A copy of the places: normalising sorts them.
     return _unit(sparse.csr_matrix((values, terms.indices.copy(), terms.indptr.copy()), shape=terms.shape))
 
@@ -246,9 +181,3 @@ def compact(*matrices: sparse.csr_matrix) -> list[sparse.csr_matrix]:
         sparse.csr_matrix((matrix.data, part, matrix.indptr), shape=(matrix.shape[0], len(used)))
         for matrix, part in zip(matrices, parts, strict=True)
     ]
-
-
-def _cosines(a: sparse.csr_matrix, b: sparse.csr_matrix) -> NDArray[np.float64]:
-    left, right = compact(a, b)
-    result: NDArray[np.float64] = (left @ right.T).toarray()
-    return result

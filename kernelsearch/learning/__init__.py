@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
     from kernelsearch.learning.ranking.choose import Best
     from kernelsearch.learning.ranking.fusers import CombNonzero, CombSUM, TiedRRF
     from kernelsearch.learning.ranking.letor import read_letor
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "OASIS",
     "OKWL",
-    "AsymmetricKernelLearner",
     "Best",
     "CombNonzero",
     "CombSUM",
@@ -36,7 +34,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ranking.asymmetric": ("AsymmetricKernelLearner",),
     "ranking.choose": ("Best",),
     "ranking.fusers": ("TiedRRF", "CombNonzero", "CombSUM"),
     "ranking.letor": ("read_letor",),

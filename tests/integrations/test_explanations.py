@@ -27,14 +27,10 @@ FORMS = [
     [("pert", {"alpha": 0.9, "kernel": "jaccard"})],
     [("pert", {"method": "rm1", "rescore": True})],
     [("prcl", {**FEW, "classifiers": ("lr", "svm"), "alpha": 0.9})],
-    [("rbm25", {"form": "paper"})],
-    [("rbm25", {"form": "prior", "relevance": "first"})],
-    [("pairwise", {"hits": 0})],
-    [("substitution", {"hits": 0})],
-    [("clickprior", {"hits": 0, "weight": 3.0})],
+    [("rbm25", {"pairs": "rate"})],
     [("pert", {}), ("klsa", {})],
     [("klsa", {}), ("mslm", {}), ("auto", {"vectors": "none"})],
-    [("clickprior", {}), ("prcl", FEW)],
+    [("rbm25", {}), ("prcl", FEW)],
 ]
 #: `auto` explains documents after those with features, which are 100; explaining one takes the others longer.
 DEEP = ("auto", "fusion")

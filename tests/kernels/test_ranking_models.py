@@ -14,7 +14,7 @@ from kernelsearch.core.types import Query
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEntropy
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
+from kernelsearch.kernels.queries import Queries, TermCosine
 from kernelsearch.kernels.ranking_models import first_stage_scores, first_stage_term_scores
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.lucene.models import BM25Model, DirichletModel, JelinekMercerModel
@@ -160,19 +160,14 @@ def test_language_models_by_definition(animals, parameter):
 
 
 def test_query_kernels_by_definition(animals):
-    """Counts times idf, and √idf · c / (c + k1); a word that the index lacks has the idf of no document."""
+    """Counts times idf; a word that the index lacks has the idf of no document."""
     asked = [{"ant": 2.0, "cow": 1.0}, {"ant": 1.0, "gnu": 1.0, "bee": 3.0}, {"gnu": 2.0, "fox": 1.0}, {}]
     batch = Queries.make([Query("", tuple(words), tuple(words.values())) for words in asked], animals)
     names = [*WORDS, "gnu"]
 
-    def cosines(weigh):
-        rows = np.array([unit(np.array([weigh(words.get(word, 0.0), idf(word)) for word in names])) for words in asked])
-        return rows @ rows.T
-
-    assert TermCosine()(batch, batch) == pytest.approx(cosines(lambda c, rarity: c * rarity), abs=1e-6)
-    for k1 in (0.9, 2.5):
-        expected = cosines(lambda c, rarity, k1=k1: math.sqrt(rarity) * c / (c + k1))
-        assert BM25Cosine(k1)(batch, batch) == pytest.approx(expected, abs=1e-6)
+    rows = np.array([unit(np.array([words.get(word, 0.0) * idf(word) for word in names])) for words in asked])
+    features = TermCosine().features(batch)
+    assert (features @ features.T).toarray() == pytest.approx(rows @ rows.T, abs=1e-6)
 
 
 @pytest.mark.parametrize(

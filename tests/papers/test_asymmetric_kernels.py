@@ -17,7 +17,8 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.hyper import (
+from kernelsearch.lucene.models import BM25Model, JelinekMercerModel
+from kernelsearch.papers.rbm25.hyper import (
     EXPONENTIAL,
     GEOMETRIC,
     HYPERBOLIC,
@@ -30,9 +31,8 @@ from kernelsearch.kernels.hyper import (
     precomputed,
     precomputed_relevance,
 )
-from kernelsearch.kernels.learned import PairExpansion, hyper_kernel
-from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
-from kernelsearch.lucene.models import BM25Model, JelinekMercerModel
+from kernelsearch.papers.rbm25.learned import PairExpansion, hyper_kernel
+from kernelsearch.papers.rbm25.learner import AsymmetricKernelLearner
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.registry import method
 from tests.papers.brute_force import WORDS, Dense, build, full_text, make_documents
@@ -511,21 +511,24 @@ DEFAULTS = {
     "click_weight": 1.0, "ngram_weight": 0.5, "term_weight": 0.5, "bm25_weight": 0.0,
     "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
 }  # fmt: skip
+#: The product's form, with its own number of pairs.
+AUTO = {"form": "auto", "pairs_per_query": 20}
 VARIANTS = [
     {}, {"form": "prior"}, {"form": "prior", "prior": 0.4}, {"pairs": "rate"}, {"pairs": "skipped", "pairs_per_query": 2},
     {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"}, {"k1": 2.0}, {"b": 0.9},
     {"documents": "url"}, {"documents": "body,url"}, {"relevance": "vsm"}, {"k3": 0.5}, {"relevance": "2*bm25+vsm"},
     {"relevance": "dirichlet", "mu": 20.0}, {"relevance": "dirichlet", "mu": 20.0, "form": "prior"},
     {"hits": 3},
-    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
-    {"relevance": "first"}, {"relevance": "first", "form": "auto"},
+    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, AUTO, {**AUTO, "prior": 9.0},
+    {**AUTO, "pairs": "rate"}, {**AUTO, "documents": "both"}, {**AUTO, "epsilon": 0.1}, {**AUTO, "hits": 3},
+    {"relevance": "first"},
     {"click_weight": 0.3}, {"ngram_weight": 2.0}, {"term_weight": 2.0}, {"bm25_weight": 0.7}, {"min_similarity": 1.2},
     {"relevance": "vsm", "hits": 1}, {"similar": 2, "pairs_per_query": 70}, {"similar": 1, "pairs_per_query": 54},
 ]  # fmt: skip
 #: A query that the log doesn't have, and options of it; `hits` 0 adds no documents of similar queries but clicked ones.
 UNSEEN_VARIANTS = [
-    {}, {"form": "prior"}, {"form": "auto"}, {"form": "auto", "prior": 4.0}, {"borrowed": 0}, {"borrowed": 3},
-    {"min_similarity": 0.5}, {"click_weight": 0.0}, {"click_weight": 3.0, "form": "auto"}, {"bm25_weight": 0.7}, {"hits": 0},
+    {}, {"form": "prior"}, AUTO, {**AUTO, "prior": 4.0}, {"borrowed": 0}, {"borrowed": 3},
+    {"min_similarity": 0.5}, {"click_weight": 0.0}, {**AUTO, "click_weight": 3.0}, {"bm25_weight": 0.7}, {"hits": 0},
 ]  # fmt: skip
 
 
@@ -751,6 +754,13 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     return {f"d{doc:02d}": g * (weight + value) for doc, g, value in zip(merged, base, learned, strict=True)}
 
 
+def robust(opened, database, options):
+    """The product's method for the form `auto`, which has some of the options, else that of papers/."""
+    declared = method("rbm25" if options["form"] == "auto" else "rbm25-paper")
+    own = {option.key for option in declared.options}
+    return declared.make(opened, clicks=database, **{name: value for name, value in options.items() if name in own})
+
+
 def rows_and_scores(candidates):
     return list(zip(candidates.docs.tolist(), candidates.scores.tolist(), strict=True))
 
@@ -763,13 +773,14 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     query = opened.lucene.queries([asked])
     context = Context(JELINEK_MERCER if options["relevance"] == "first" else BM25Model())
     candidates = opened.lucene.search(query, 5, model=context.model)[0]
-    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates, context)
+    after = robust(opened, database, options).apply(query[0], candidates, context)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, asked, rows_and_scores(candidates), options)
     assert reranked.keys() == expected.keys()
     assert reranked == pytest.approx(expected, abs=2e-4)
     if changed:
-        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), DEFAULTS)
+        before = {**DEFAULTS, **AUTO} if changed.keys() > AUTO.keys() else DEFAULTS
+        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), before)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
 
 
@@ -784,12 +795,13 @@ def test_section_5_3_robust_bm25_of_a_query_that_is_not_in_the_log(collection, c
     assert asked not in {record.query for record in log}
     query = opened.lucene.queries([asked])
     candidates = opened.lucene.search(query, 12)[0]
-    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    after = robust(opened, database, options).apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, asked, rows_and_scores(candidates), options)
     assert reranked == pytest.approx(expected, abs=2e-4)
     if changed:
-        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), DEFAULTS)
+        before = {**DEFAULTS, **AUTO} if changed.keys() > AUTO.keys() else DEFAULTS
+        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), before)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
 
 
@@ -813,7 +825,7 @@ def test_section_5_3_clicks_are_correlated_over_the_union_as_printed(collection)
     options = {**DEFAULTS, "union_pearson": True}
     query = opened.lucene.queries([log[0].query])
     candidates = opened.lucene.search(query, 5)[0]
-    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    after = robust(opened, database, options).apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected, plain = (
         robust_bm25(records, log, log[0].query, rows_and_scores(candidates), chosen) for chosen in (options, DEFAULTS)
@@ -832,14 +844,14 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     options = {**DEFAULTS, "form": form}
     query = opened.lucene.queries([texts[0]])
     candidates = opened.lucene.search(query, 5)[0]
-    reranker = method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "pairs.db"), **options)
+    reranker = robust(opened, database, {**options, "pairs_clicks": str(tmp_path / "pairs.db")})
     after = reranker.apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, texts[0], rows_and_scores(candidates), options, others)
     assert reranked == pytest.approx(expected, abs=2e-4)
     assert reranked != pytest.approx(robust_bm25(records, log, texts[0], rows_and_scores(candidates), options), abs=2e-3)
-    with pytest.raises(InputError, match=r"rbm25_pairs_clicks: .*no such file"):
-        method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
+    with pytest.raises(InputError, match=r"rbm25.paper_pairs_clicks: .*no such file"):
+        robust(opened, database, {**options, "pairs_clicks": str(tmp_path / "none.db")})
 
 
 @pytest.mark.parametrize("docs", [1, 12])

@@ -1,4 +1,4 @@
-"""Robust BM25 and its baselines on the bundled collection: the paper's two stories, its formula, explanations, fallbacks."""
+"""Robust BM25 on the bundled collection: two stories of the paper, weights, explanations, fallbacks; all methods on a log."""
 
 import json
 import logging
@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import kernelsearch
 from kernelsearch import merge, search
@@ -17,18 +16,19 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.fusion.reranker import training_topics
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, open_log
+from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, Similar, SimilarQueries, open_log
 from kernelsearch.similarity.groups import groups_from_clicks
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts, write_jsonl
 
 QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
+#: All methods on a click log, those of papers/ included where it is there.
+CLICK_METHODS = [name for name, method in registry.methods().items() if method.learns_from == ("clicks",)]
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +72,6 @@ def test_story_of_the_tail_query(demo_index, robust):
     before, after = docids(demo_index, lists[0]), docids(demo_index, ranked)
     assert len(before) == 1 and after[0] == before[0]
     assert [grades.get(docid, 0) >= 2 for docid in after[:3]] == [True, True, True]
-    # It is the documents that lead there: without borrowing what the query retrieves, the list stays as it was.
-    alone = RobustBM25(demo_index, clicks=robust.settings.clicks, borrowed=0)
-    after = alone.apply(queries[0], lists[0])
-    assert docids(demo_index, after) == before
-    assert after.fallbacks == (("rbm25", "no similar query in the click log"),)
 
 
 def _topics():
@@ -85,7 +80,7 @@ def _topics():
     return read_topics(DEMO / "topics.tsv")
 
 
-@pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
+@pytest.mark.parametrize("name", CLICK_METHODS)
 def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name):
     reranker = registry.method(name).make(demo_index, clicks=database)
     queries, lists = first_stage(demo_index, QUERIES, 100)
@@ -100,7 +95,7 @@ def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name)
             assert scores.shape == before.docs.shape
 
 
-@pytest.mark.parametrize("name", ["rbm25", "pairwise"])
+@pytest.mark.parametrize("name", CLICK_METHODS)
 def test_runs_do_not_depend_on_the_batch_or_on_the_part_of_the_topics(demo_index, database, tmp_path, name):
     """Byte for byte: in one batch, in batches of four, and in three parts that are merged."""
     topics = tmp_path / "topics.tsv"
@@ -123,13 +118,13 @@ def test_runs_do_not_depend_on_the_batch_or_on_the_part_of_the_topics(demo_index
 def test_click_correlation_is_numpys_over_the_documents_of_the_log(tiny, tmp_path):
     """Two queries that clicked one each of two documents are opposites: np.corrcoef gives -1."""
     import_records([Tally("tap", "d1", 1, 0, 1.0), Tally("taps", "d2", 1, 0, 1.0)], tmp_path / "two.db")
-    options = {"ngram_weight": 0.001, "term_weight": 0.001, "min_similarity": 0.0}
-    near = RobustBM25(tiny, clicks=str(tmp_path / "two.db"), **options).similar
+    kernel = QueryKernel(ngrams=0.001, terms=0.001)
+    near = SimilarQueries(tiny, ClickLog(tmp_path / "two.db"), kernel)
     table = near._clicks(near.log.query_ids(["tap", "taps"])).toarray()
     assert np.corrcoef(table)[0, 1] == pytest.approx(-1)
     rows = [("tap", "d1", 3), ("tap", "d2", 1), ("taps", "d1", 2), ("taps", "d5", 2), ("fuse", "d3", 1), ("fuse", "d1", 1)]
     import_records([Tally(*row, 0, 1.0) for row in rows], tmp_path / "log.db")
-    near = RobustBM25(tiny, clicks=str(tmp_path / "log.db"), **options).similar
+    near = SimilarQueries(tiny, ClickLog(tmp_path / "log.db"), kernel)
     similar = near.find([tiny.query("tap")], 5)[0]
     clicks = {"tap": [3, 1, 0, 0], "taps": [2, 0, 2, 0], "fuse": [1, 0, 0, 1]}  # of d1, d2, d5, d3
     expected = np.corrcoef([clicks[query.text] for query in similar.queries])
@@ -142,16 +137,6 @@ def test_the_list_stays_at_the_pipelines_hits(demo_index, robust):
     long = robust.apply(queries[0], lists[0])
     short = robust.apply(queries[0], lists[0], Context(hits=20))
     assert long.depth > 20 == short.depth and short.docs.tolist() == long.docs[:20].tolist()
-
-
-def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index, database):
-    queries, lists = first_stage(demo_index, QUERIES[:4], 20)
-    with_prior = RobustBM25(demo_index, clicks=database, form="prior", prior=1e6)
-    printed = RobustBM25(demo_index, clicks=database, form="paper")
-    results = zip(queries, lists, with_prior.apply_batch(queries, lists), printed.apply_batch(queries, lists), strict=True)
-    for query, before, after, other in results:
-        assert (np.diff(with_prior.bm25(query, after.docs)) < 1e-3).all()
-        assert other.docs[: before.depth].tolist() != before.docs.tolist()
 
 
 def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, robust):
@@ -275,14 +260,13 @@ def test_unclicked_documents_count_by_their_examinations_where_the_log_has_them(
         ("clicks", [Tally("water tap", "d1", 2, 0, 1.0)], {"d5": 1.0}),
     ):
         import_records(log, tmp_path / f"{name}.db")
-        parts = {}
-        for form in ("auto", "prior"):
-            reranker = RobustBM25(tiny, clicks=str(tmp_path / f"{name}.db"), form=form)
-            queries, lists = first_stage(tiny, ["water tap"])
-            near = reranker.similar.find(queries, 5, lists)[0]
-            parts[form] = reranker.learn(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
-        worse = docids(tiny, Candidates(parts["auto"].pairs.docs[parts["auto"].pairs.worse], parts["auto"].theta))
-        shrunk = parts["auto"].gains[:, 1] / parts["prior"].gains[:, 1]
+        reranker = RobustBM25(tiny, clicks=str(tmp_path / f"{name}.db"))
+        queries, lists = first_stage(tiny, ["water tap"])
+        near = reranker.similar.find(queries, 5, lists)[0]
+        retrieved = [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()]
+        learned = reranker.learn(near, retrieved)
+        worse = docids(tiny, Candidates(learned.pairs.docs[learned.pairs.worse], learned.theta))
+        shrunk = learned.gains[:, 1] / reranker.gains(near, retrieved, learned.pairs, Context())[:, 1]
         assert dict(zip(worse, shrunk.tolist(), strict=True)) == pytest.approx(expected)
 
 
@@ -301,60 +285,6 @@ def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
     ones = np.ones(1)
     similar = Similar(np.array([1]), (), ones, ones[:, None], clicks * ones, text * ones, -1, agreement)
     assert robust.weight_of_bm25(similar, []) == pytest.approx(share * robust.settings.prior)
-
-
-ONE_KERNEL = {
-    "clicks": ClickPearson(),
-    "union": ClickPearson(union=True),
-    "ngrams": NgramCosine(3),
-    "terms": TermCosine(),
-    "bm25": BM25Cosine(),
-}
-KERNEL_FLAGS = {
-    "clicks": ["--rbm25.click-weight", "1"],
-    "union": ["--rbm25.click-weight", "1", "--rbm25.union-pearson"],
-    "ngrams": ["--rbm25.ngram-weight", "1"],
-    "terms": ["--rbm25.term-weight", "1"],
-    "bm25": ["--rbm25.bm25-weight", "1"],
-}
-
-
-@pytest.mark.parametrize("name", ONE_KERNEL)
-def test_each_query_kernel_alone_and_its_weight_in_a_sum(demo_index, database, name):
-    """k_Q and its Gram matrix are those of the kernel itself; a sum has every part with its weight."""
-    none = {"click_weight": 0.0, "ngram_weight": 0.0, "term_weight": 0.0, "bm25_weight": 0.0, "min_similarity": 0.0}
-    option = {"clicks": "click_weight", "union": "click_weight", "ngrams": "ngram_weight", "terms": "term_weight"}
-    options = {**none, option.get(name, "bm25_weight"): 2.0, "union_pearson": name == "union", "clicks": database}
-    near = RobustBM25(demo_index, **options).similar
-    similar = near.find(demo_index.lucene.queries(["dripping tap"]), 8)[0]
-    both = [*demo_index.lucene.queries(["dripping tap"]), *similar.queries]
-    ids = np.concatenate([near.log.query_ids(["dripping tap"]), similar.ids])
-    batch = Queries.make(both, near.vocabulary, near._clicks(ids))
-    expected = 2.0 * ONE_KERNEL[name](batch, batch)
-    assert similar.kernel == pytest.approx(expected[0, 1:]) and similar.gram == pytest.approx(expected[1:, 1:])
-    assert len(similar.ids) > 1 and similar.kernel[0] == pytest.approx(2.0)
-
-
-def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, tmp_path):
-    """Each kernel alone gives another list, that of the reranker with the same options."""
-    from kernelsearch import search
-    from kernelsearch.trec import read_run
-
-    (tmp_path / "topics.tsv").write_text("1\tdripping tap\n2\ttoilte runs all night\n")
-    kinds = ("click", "ngram", "term", "bm25")
-    runs = set()
-    for name, flags in KERNEL_FLAGS.items():
-        off = [word for kind in kinds if f"--rbm25.{kind}-weight" != flags[0] for word in (f"--rbm25.{kind}-weight", "0")]
-        where = ["--index", str(demo_index.path), "--topics", str(tmp_path / "topics.tsv"), "--output", str(tmp_path / "run")]
-        search.main([*where, "--rerank", "rbm25", "--rbm25.clicks", database, *off, *flags])
-        options = {f"{kind}_weight": float(f"--rbm25.{kind}-weight" == flags[0]) for kind in kinds}
-        alone = RobustBM25(demo_index, clicks=database, union_pearson=name == "union", **options)
-        queries, lists = first_stage(demo_index, ["dripping tap", "toilte runs all night"])
-        expected = [docids(demo_index, ranked, 20) for ranked in alone.apply_batch(queries, lists)]
-        run_docids = [[docid for docid, _ in ranked[:20]] for ranked in read_run(tmp_path / "run").values()]
-        assert run_docids == [list(docs) for docs in expected]
-        runs.add((tmp_path / "run").read_text())
-    assert len(runs) == len(KERNEL_FLAGS)
 
 
 def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
@@ -381,14 +311,6 @@ def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_i
     assert reranker.apply(queries[0], lists[0]).depth == 0
 
 
-def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_path):
-    import_records([Tally("dripping faucet", "d2", 5, 0, 1.0), Tally("blown fuse", "d3", 5, 0, 1.0)], tmp_path / "c.db")
-    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"), form="paper")
-    queries, lists = first_stage(tiny, ["dripping"])
-    assert docids(tiny, lists[0]) == ["d1"]
-    assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
-
-
 def test_shown_documents_are_not_among_the_retrieved_ones_that_fill_up_the_pairs(tiny, tmp_path):
     """d1 was clicked and d5 shown: a click is compared with d5 by the log, and with no shown document as a retrieved one."""
     shown = Impression("water", ("d1", "d5"), (1, 2), (True, False))
@@ -408,7 +330,7 @@ def test_without_hits_documents_that_similar_queries_retrieve_are_not_added(tiny
     queries, lists = first_stage(tiny, ["replace"], 1)
     listed = docids(tiny, lists[0])
     assert docids(tiny, tiny.lucene.search(tiny.lucene.queries(["replace panel"]), 1)[0]) == ["d5"] != listed
-    for name in ("rbm25", "pairwise", "substitution", "clickprior"):
+    for name in CLICK_METHODS:
         for hits, added in ((0, []), (1, ["d5"])):
             after = registry.method(name).make(tiny, clicks=str(tmp_path / "c.db"), hits=hits).apply(queries[0], lists[0])
             clicked = [] if name == "substitution" else ["d2"]
@@ -419,20 +341,9 @@ def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):
     shown = Impression("dripping tap", ("gone", "d5", "d1"), (1, 2, 3), (True, False, True))
     import_records([shown], tmp_path / "c.db")
     queries, lists = first_stage(tiny, ["dripping tap"])
-    for name in ("rbm25", "pairwise", "clickprior"):
+    for name in set(CLICK_METHODS) - {"substitution"}:
         after = registry.method(name).make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
         assert docids(tiny, after)[0] == "d1"
-
-
-def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database, tmp_path):
-    config = tmp_path / "pairwise.toml"
-    config.write_text(f'[[rerank]]\nname = "pairwise"\nclicks = "{database}"\nepsilon = 0.1\n', encoding="utf-8")
-    asked = ["--index", str(demo_index.path), "--query", "tap"]
-    flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
-    for more in ([*flags, "0.1"], ["--config", str(config)]):
-        with pytest.raises(OptionError, match=r"pairwise_epsilon: the pairwise kernel has no BM25"):
-            search.main([*asked, *more])
-    search.main([*asked, *flags, "0.5"])
 
 
 @pytest.mark.parametrize(
@@ -446,23 +357,6 @@ def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database,
 def test_fields_of_the_document_kernel_that_cannot_be_used(demo_index, database, documents, message):
     with pytest.raises(OptionError, match=message):
         RobustBM25(demo_index, clicks=database, documents=documents)
-
-
-def test_the_click_prior_adds_click_shares(tiny, tmp_path):
-    import_records([Tally("tap", "d2", 3, 0, 1.0), Tally("tap", "d1", 1, 0, 1.0)], tmp_path / "c.db")
-    prior = registry.method("clickprior").make(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
-    queries, lists = first_stage(tiny, ["tap"])
-    after = prior.apply(queries[0], lists[0])
-    scores = dict(zip(docids(tiny, after), after.scores.tolist(), strict=True))
-    # k_Q of the query with itself is 1 + .5 + .5; d1 is the only match of 'tap' and scores 1 by BM25.
-    assert scores == pytest.approx({"d1": 1 + 2 * 0.25, "d2": 2 * 0.75})
-
-
-def test_substitution_ranks_by_the_nearest_other_query(tiny, tmp_path):
-    import_records([Tally("leaking faucets", "d2", 3, 0, 1.0)], tmp_path / "c.db")
-    queries, lists = first_stage(tiny, ["leking faucet panel"])
-    after = registry.method("substitution").make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
-    assert docids(tiny, after) == ["d2", "d5"] and after.scores[0] > 0 > after.scores[1]
 
 
 def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monkeypatch):
@@ -541,8 +435,7 @@ def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "best"}, "rbm25_form: 'best' is not one of auto, paper, prior"),
-        ({"click_weight": 0, "ngram_weight": 0, "term_weight": 0, "bm25_weight": 0}, "at least one must be above 0"),
+        ({"pairs": "best"}, "rbm25_pairs: 'best' is not one of shown, skipped, rate"),
         ({"clicks": "/nowhere/log"}, "rbm25_clicks: /nowhere/log: no such file"),
     ],
 )
@@ -557,7 +450,7 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     assert robust.apply(query, empty).depth == 0
 
 
-@pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
+@pytest.mark.parametrize("name", CLICK_METHODS)
 def test_a_query_of_stop_words_has_no_similar_query_but_itself(tiny, tmp_path, name):
     """Characters of stop words say nothing; its own clicks do, and those of a logged one count for no other query."""
     log = tmp_path / "clicks.db"
@@ -574,23 +467,13 @@ def test_a_query_of_stop_words_has_no_similar_query_but_itself(tiny, tmp_path, n
     assert [query.text for query in reranker.similar.find(own, 5, own_list)[0].queries] == ["the there", "fuse then"]
 
 
-def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):
-    reranker = registry.method("pairwise").make(demo_index, clicks=database)
-    texts = [line.split("\t")[1] for line in (DEMO / "variants.tsv").read_text(encoding="utf-8").splitlines()[25:50]]
-    runs = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            runs.append([listed.docs.tolist() for listed in reranker.apply_batch(*first_stage(demo_index, texts))])
-    assert runs[0] == runs[1]
-
-
 def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):
     """Neither as clicked nor as other documents, nor over retrieved documents that were not shown."""
     texts = {f"d{number}": f"pump seal {' '.join(['pipe'] * number)}" for number in range(1, 8)}
     index = kernelsearch.open(build_texts(tmp_path, texts))
     shown = ("d1", "gone1", "d2", "gone2", "d3")
     import_records([Impression("pump seal", shown, (1, 2, 3, 4, 5), (True, True, False, False, False))], tmp_path / "c.db")
-    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=50)
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"))
     query = index.lucene.queries(["pump seal"])
     candidates = index.lucene.search(query, 10)[0]
     similar = reranker.similar.find(query, 5, [candidates])[0]
@@ -649,16 +532,6 @@ def test_further_clicks_never_raise_the_weight_of_bm25():
             for clicks in (1, 2, 20, 1000)
         ]
         assert np.isfinite(weights).all() and (np.diff(weights) <= 1e-9 * weights[0]).all()
-
-
-def test_blanks_do_not_make_another_query(tiny, tmp_path):
-    import_records([Impression("dripping tap", ("d1", "d2"), (1, 2), (True, False))], tmp_path / "blanks.db")
-    reranker = registry.method("substitution").make(tiny, clicks=str(tmp_path / "blanks.db"))
-    for text in ("dripping tap", " Dripping   TAP "):
-        query = tiny.query(text)
-        ranked = reranker.apply(query, tiny.lucene.search([query], 10)[0])
-        assert ranked.fallbacks == (("substitution", "no other query in the click log is similar"),)
-    assert reranker.apply_batch([], []) == []
 
 
 @pytest.mark.parametrize("door", ["train", "search", "fusion", "similar", "import"])

@@ -1,4 +1,4 @@
-"""Parts of Robust BM25 and its baselines on a few documents, from their formulas: explanations, pairs, similar queries."""
+"""Parts of Robust BM25 on a few documents, from their formulas: explanations, pairs, similar queries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from kernelsearch.neighbours.sparse import LISTS
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.rbm25.evidence import click_evidence, examined
+from kernelsearch.rerankers.rbm25.preference_pairs import preference_pairs
 from kernelsearch.rerankers.rbm25.query_vectors import SavedQueryVectors
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _ranks
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, validate
+from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, Similar, SimilarQueries, validate
 from tests.conftest import build_texts
+from tests.rerankers.test_rbm25 import CLICK_METHODS
 
 TEXTS = {
     "d0": "pump seal water tap",
@@ -68,6 +70,11 @@ def found(reranker, query, candidates):
     return similar, [lists[number] for number in similar.ids.tolist()]
 
 
+def pairs_of(reranker, similar, retrieved, **options):
+    """The preference pairs of similar queries, of clicked documents over shown ones."""
+    return preference_pairs(reranker.log, reranker.similar.rows, similar.ids, retrieved, kind="shown", **options)
+
+
 def lucene_scores(index, text):
     """Lucene's scores of all documents for a query, 0 where it does not list them."""
     _, candidates = listed(index, text)
@@ -108,10 +115,12 @@ def test_the_nearest_queries_by_clicks_have_the_highest_correlations(index, tmp_
     assert similar._by_clicks(clicked, 6).tolist() == similar.log.query_ids([f"query {query}" for query in best]).tolist()
 
 
-@pytest.mark.parametrize("form", ["auto", "prior", "paper"])
-def test_an_explanation_names_what_each_similar_query_and_document_adds(index, clicks, form):
+def test_an_explanation_names_what_each_similar_query_and_document_adds(index, clicks):
+    check_explanation(index, RobustBM25(index, clicks=clicks))
+
+
+def check_explanation(index, reranker):
     """g(q, d) θ k_Q [g⁺ k_D(d⁺, d) - g⁻ k_D(d⁻, d)], by query and document, largest first."""
-    reranker = RobustBM25(index, clicks=clicks, form=form)
     query, candidates = listed(index, "pump seal")
     similar, retrieved = found(reranker, query, candidates)
     learned, near = reranker.learn(similar, retrieved), cosines(index)
@@ -176,7 +185,7 @@ def test_similar_queries_agree_by_the_mean_correlation_of_the_nearest_with_the_n
 def test_documents_that_a_query_retrieves_stand_for_clicks_the_first_row_included(index, tmp_path):
     """A query that is not logged retrieves row 0 alone; a logged query without a common word clicked it."""
     import_records([Tally("xyz abc", "d0", 3, 0, 1.0), Tally("qqq", "d5", 2, 0, 1.0)], tmp_path / "c.db")
-    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), borrowed=2)
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"))
     assert index.forward.docids[0] == "d0"
     borrowed = Candidates(np.array([0], dtype=np.int32), np.array([2.0], dtype=np.float32))
     (near,) = reranker.similar.find([index.query("tap")], 5, [borrowed])
@@ -187,50 +196,9 @@ def test_documents_that_a_query_retrieves_stand_for_clicks_the_first_row_include
 def test_a_log_whose_only_known_document_is_the_first_row_is_used(index, tmp_path):
     import_records([Tally("pump", "d0", 3, 0, 1.0), Tally("pump", "gone", 2, 0, 1.0)], tmp_path / "c.db")
     query, candidates = listed(index, "pump")
-    for name in ("rbm25", "pairwise", "clickprior"):
+    for name in set(CLICK_METHODS) - {"substitution"}:
         ranked = registry.method(name).make(index, clicks=str(tmp_path / "c.db")).apply(query, candidates)
         assert index.forward.docids[int(ranked.docs[0])] == "d0"
-
-
-@pytest.mark.parametrize("weight", [1.0, 2.5])
-@pytest.mark.parametrize("text", ["pump seal", "garden pump roof", "pumpp"])
-def test_the_click_prior_is_scaled_bm25_plus_weighted_shares_of_clicks(index, clicks, weight, text):
-    """Σ k_Q times the share of a similar query's clicks; documents that the index lacks count in the share."""
-    reranker = registry.method("clickprior").make(index, clicks=clicks, weight=weight)
-    query, candidates = listed(index, text)
-    similar, retrieved = found(reranker, query, candidates)
-    counts = {near.text: {} for near in similar.queries}
-    for item in LISTS_SHOWN:
-        for docid, clicked in zip(item.docids, item.clicked, strict=True):
-            if clicked and item.query in counts:
-                counts[item.query][docid] = counts[item.query].get(docid, 0) + 1
-    scores = lucene_scores(index, text)
-    expected = scores / scores.max() if scores.any() else scores
-    merged = {*candidates.docs.tolist(), *(doc for lists in retrieved for doc in lists.docs.tolist())}
-    for near, kernel in zip(similar.queries, similar.kernel.tolist(), strict=True):
-        for docid, number in counts[near.text].items():
-            if docid in TEXTS:
-                row = int(index.forward.rows_of([docid])[0])
-                expected[row] += weight * kernel * number / sum(counts[near.text].values())
-                merged.add(row)
-    ranked = reranker.apply(query, candidates)
-    assert len(similar.ids) and set(ranked.docs.tolist()) == merged
-    assert ranked.scores == pytest.approx(expected[ranked.docs], rel=1e-5)
-
-
-@pytest.mark.parametrize("text", ["pump seal", "PUMP seal roof", "seal gasket drips tiles"])
-def test_substitution_is_the_other_querys_list_then_the_own_documents_in_their_order(index, clicks, text):
-    reranker = registry.method("substitution").make(index, clicks=clicks)
-    query, candidates = listed(index, text)
-    similar, retrieved = found(reranker, query, candidates)
-    number = next(number for number, near in enumerate(similar.queries) if near.text != text.lower())
-    assert (number == 1) == (text == "pump seal")
-    other, own = lucene_scores(index, similar.queries[number].text), lucene_scores(index, text)
-    docs = sorted({*candidates.docs.tolist(), *retrieved[number].docs.tolist()})
-    expected = {doc: other[doc] if other[doc] > 0 else own[doc] / (1 + own[docs].max()) - 1 for doc in docs}
-    ranked = reranker.apply(query, candidates)
-    assert dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
-    assert (min(expected.values()) < 0) == (text != "pump seal") and max(expected.values()) > 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
@@ -239,10 +207,10 @@ def test_clicks_alone_are_compared_with_the_first_retrieved_documents(index, tmp
     pair has a tenth of the weight, divided by λ."""
     rows = [Tally("pump water", docid, count, 0, 1.0) for docid, count in (("d5", 1), ("d0", 4), ("gone", 9), ("d3", 2))]
     import_records(rows, tmp_path / "c.db")
-    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=limit, **{"lambda": 4.0})
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"))
     query, candidates = listed(index, "pump water")
     similar, retrieved = found(reranker, query, candidates)
-    pairs = reranker.learn(similar, retrieved).pairs
+    pairs = pairs_of(reranker, similar, retrieved, limit=limit, regularisation=4.0)
     clicked = ["d0", "d3", "d5"]
     others = [docid for docid in index.forward.docids.take(retrieved[0].docs[: 2 * limit]) if docid not in clicked]
     expected = [(clicked[k % 3], others[(k % 3 + k // 3) % len(others)]) for k in range(min(limit, 3 * len(others)))]
@@ -258,11 +226,10 @@ def test_pairs_of_the_log_come_first_and_are_filled_up_to_the_limit(index, tmp_p
         Impression("pump", ("d0", "d4"), (1, 2), (True, False)),
     ]
     import_records(shown, tmp_path / "c.db")
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"))
+    similar, retrieved = found(reranker, *listed(index, "pump water"))
     for limit in (1, 2, 4):
-        reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=limit, confident=False, corrected=False)
-        query, candidates = listed(index, "pump water")
-        similar, retrieved = found(reranker, query, candidates)
-        pairs = reranker.learn(similar, retrieved).pairs
+        pairs = pairs_of(reranker, similar, retrieved, limit=limit, regularisation=10.0, confident=False)
         names = index.forward.docids.take(pairs.docs)
         for number, text in enumerate(near.text for near in similar.queries):
             mine = pairs.owner == number
@@ -275,20 +242,12 @@ def test_pairs_of_the_log_come_first_and_are_filled_up_to_the_limit(index, tmp_p
                 name for name in index.forward.docids.take(retrieved[number].docs[: 2 * (limit - 1)]) if name not in logged
             ]
             assert made == [first, *((first[0], other) for other in others)][:limit]
-            assert pairs.bounds[mine] == pytest.approx([0.1, *[0.01] * (len(made) - 1)])  # over the default λ of 10
+            assert pairs.bounds[mine] == pytest.approx([0.1, *[0.01] * (len(made) - 1)])
 
 
 def test_ranks_are_counted_from_one_and_0_is_not_in_the_list():
     assert _ranks(np.array([5, 3, 9, 0]), np.array([9, 5, 0])).tolist() == [2, 0, 1, 3]
     assert _ranks(np.array([5, 3]), np.array([], dtype=int)).tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("names", [(), ("clicks",), ("ngrams",), ("terms",), ("bm25",), ("vectors",)])
-def test_one_kernel_is_enough(names):
-    zero = dict.fromkeys(("clicks", "ngrams", "terms", "bm25", "vectors"), 0.0)
-    assert Weights(**{**zero, **dict.fromkeys(names, 0.25)}).any() == bool(names)
-    for other in zero:
-        assert Weights(**{**zero, **dict.fromkeys((*names, other), 0.25)}).any()
 
 
 @pytest.mark.parametrize(
@@ -323,13 +282,6 @@ def test_vectors_of_logged_queries_by_number():
     near = vectors.nearest(np.array([[1, 0], [0, -1], [0, 0]], dtype=np.float32), 3)
     assert [part.tolist() for part in near] == [[7, 9], [], []]
     assert isinstance(vectors._neighbours, Neighbours)
-
-
-def test_the_prior_form_weights_bm25_by_its_option_and_the_printed_one_not_at_all(index, clicks):
-    query, candidates = listed(index, "pump seal")
-    for form, prior, expected in (("paper", 3.0, 0.0), ("prior", 3.0, 3.0), ("prior", 0.25, 0.25)):
-        reranker = RobustBM25(index, clicks=clicks, form=form, prior=prior)
-        assert reranker.learn(*found(reranker, query, candidates)).weight == expected
 
 
 def test_a_query_without_any_score_has_the_constant_alone(index, clicks):
@@ -369,17 +321,14 @@ def test_unclicked_documents_count_by_their_examinations(index):
 
 
 def test_a_logged_query_is_like_itself_by_text_and_another_by_the_mean_of_both_cosines(index, clicks):
-    reranker = RobustBM25(index, clicks=clicks, min_similarity=0.0, click_weight=0.0, ngram_weight=1.0, term_weight=3.0)
-    (near,) = reranker.similar.find([index.query("pump seal")], 10)
+    def similar(**weights):
+        kernel = QueryKernel(clicks=0.0, **weights)
+        return SimilarQueries(index, ClickLog(clicks), kernel).find([index.query("pump seal")], 10)[0]
+
+    near = similar(ngrams=1.0, terms=3.0)
     assert near.by_text[0] == pytest.approx(1) and near.kernel[0] == pytest.approx(4)
     place = [query.text for query in near.queries].index("pump water")
-    ngrams, terms = (
-        RobustBM25(index, clicks=clicks, min_similarity=0.0, **{**zero, name: 1.0}).similar.find(
-            [index.query("pump seal")], 10
-        )[0]
-        for zero in [{"click_weight": 0.0, "ngram_weight": 0.0, "term_weight": 0.0}]
-        for name in ("ngram_weight", "term_weight")
-    )
+    ngrams, terms = similar(ngrams=1.0, terms=0.0), similar(ngrams=0.0, terms=1.0)
     cosines_ = [
         dict(zip([query.text for query in part.queries], part.kernel, strict=True))["pump water"] for part in (ngrams, terms)
     ]

@@ -14,7 +14,7 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
-from kernelsearch.rerankers.rbm25.similar_queries import SimilarQueries, Weights
+from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, SimilarQueries
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
 #: Logged queries; the first means the same as the query asked for, without a common word or character trigram.
@@ -48,9 +48,9 @@ def _unit(vector):
 def test_queries_are_found_by_their_vectors_alone(index, tmp_path):
     log = ClickLog(tmp_path / "clicks.db")
     query = index.query(ASKED)
-    words = SimilarQueries(index, log, weights=Weights(0.0, 0.5, 0.5))
+    words = SimilarQueries(index, log, QueryKernel(clicks=0.0))
     assert words.find([query], 3)[0].queries == ()
-    both = SimilarQueries(index, log, weights=Weights(0.0, 0.5, 0.5, 0.0, 2.0), vectors=index.vectors("m"))
+    both = SimilarQueries(index, log, QueryKernel(clicks=0.0, vectors=index.vectors("m"), vector_weight=2.0))
     near = both.find([query], 3)[0]
     cosines = {text: 2 * _unit(vector) @ _unit(DIRECTION) for text, vector in LOGGED.items()}
     assert [logged.text for logged in near.queries] == sorted(LOGGED, key=lambda text: -cosines[text])
@@ -65,9 +65,9 @@ def test_queries_are_found_by_their_vectors_alone(index, tmp_path):
 def test_the_method_takes_vectors_by_name_and_saves_what_it_encoded(index, tmp_path):
     flags = {"clicks": str(tmp_path / "clicks.db"), "queries": "vectors:m", "min_similarity": 0.0}
     listed = index.lucene.search([index.query(ASKED)], 10)
-    before = RobustBM25(index, **(flags | {"queries": None, "borrowed": 0})).apply_batch([index.query(ASKED)], listed)[0]
+    before = RobustBM25(index, **(flags | {"queries": None})).apply_batch([index.query(ASKED)], listed)[0]
     assert before.fallbacks
-    method = RobustBM25(index, **(flags | {"borrowed": 0}))
+    method = RobustBM25(index, **flags)
     ranked = method.apply_batch([index.query(ASKED)], listed)[0]
     assert not ranked.fallbacks
     assert int(index.forward.rows_of(["d2"])[0]) in ranked.docs  # clicked for the logged query that means the same

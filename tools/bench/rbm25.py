@@ -4,7 +4,7 @@
 
 Everything is simulated and seeded: documents and queries of made-up words, frequent and rare ones, ten documents per list.
 Reported for each size of the log: time to import (CPU and wall), size of the database, CPU time to prepare the search for
-similar queries, and the time of a query beyond its retrievals, with 20 similar queries and 500 pairs (25 of each). One query
+similar queries, and the time of a query beyond its retrievals, with 20 similar queries and 400 pairs (20 of each). One query
 at a time; on a busy machine only CPU times can be compared.
 """
 
@@ -75,7 +75,7 @@ def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -
 
     `index` has the documents, `database` is the click log, `texts` are the queries; the first five are not counted.
     """
-    reranker = RobustBM25(index, clicks=str(database), similar=20, pairs_per_query=25, min_similarity=0)
+    reranker = RobustBM25(index, clicks=str(database), similar=20, min_similarity=0)
     queries = index.lucene.queries(texts)
     lists = index.lucene.search(queries, 1000)
     beyond, finding, pairs = [], [], []

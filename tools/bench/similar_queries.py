@@ -25,9 +25,9 @@ from kernelsearch.clicks.records import Tally
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.tables import text_table
 from kernelsearch.kernels.queries import compact
-from kernelsearch.rerankers.rbm25.similar_queries import BLOCK, SimilarQueries, Weights
+from kernelsearch.rerankers.rbm25.similar_queries import BLOCK, QueryKernel, SimilarQueries
 from tools.bench.rbm25 import emptied, make_index, words, zipf
-from tools.reproduce.rbm25 import variant
+from tools.data.altered_topics import variant
 
 NEAREST = 10
 
@@ -64,7 +64,7 @@ def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tupl
     `index` has the documents of the click log `database`.
     """
     start = time.process_time()
-    similar = SimilarQueries(index, ClickLog(database), weights=Weights(clicks=0.0))
+    similar = SimilarQueries(index, ClickLog(database), QueryKernel(clicks=0.0))
     prepared = time.process_time() - start
     file = max(index.artefacts.glob("similar-queries-*/queries.faiss"), key=lambda path: path.stat().st_mtime)
     queries = index.lucene.queries(asked)

@@ -43,6 +43,30 @@ def misspelled(topics: Topics, share: float = 0.3, seed: int = 17) -> Topics:
     return {qid: LONG_WORD.sub(altered, text) for qid, text in topics.items()}
 
 
+def typo(word: str, rng: np.random.Generator) -> str:
+    """A `word` with one letter lost, doubled, swapped or wrong; short words stay."""
+    if len(word) < 4:
+        return word
+    at = int(rng.integers(1, len(word) - 1))
+    letter = "abcdefghijklmnopqrstuvwxyz"[int(rng.integers(26))]
+    forms = [word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:], word[:at] + letter + word[at + 1 :]]
+    forms.append(word[:at] + word[at + 1] + word[at] + word[at + 2 :])
+    return forms[int(rng.integers(4))]
+
+
+def variant(text: str, rng: np.random.Generator) -> str:
+    """Another wording of `text`: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
+    words = text.split()
+    typed = []
+    for word in words:
+        chance = rng.random()
+        if chance < 0.2 and len(words) > 2:
+            continue
+        typed.append(typo(word, rng) if chance < 0.45 else word)
+    typed = typed or words
+    return typed[0] + "".join(("" if rng.random() < 0.1 else " ") + word for word in typed[1:])
+
+
 def questions(topics: Topics, seed: int = 19) -> Topics:
     """The `topics` as questions: between an opening and an ending, drawn by chance, that say nothing about the subject."""
     generator = np.random.default_rng(seed)

@@ -1,13 +1,13 @@
-"""Robust BM25, which learns from a click log, and the methods it is compared with."""
+"""Robust BM25, which learns from a click log."""
 
-from kernelsearch.rerankers.rbm25.settings import (
-    ClickPriorSettings,
-    PairwiseKernelSettings,
-    QuerySubstitutionSettings,
-    RobustBM25Settings,
-)
+from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.registry import Method
 
+#: Options of the printed forms, of their query kernel and of their pairs.
+OF_THE_PAPER = (
+    *("form", "pairs-clicks", "pairs-per-query", "corrected", "confident", "relevance", "k1", "b", "k3", "mu", "borrowed"),
+    *("ngram-weight", "term-weight", "bm25-weight", "vector-weight", "union-pearson"),
+)
 ROBUST_BM25 = Method(
     "rbm25",
     "Robust BM25: learns from the clicks of similar queries",
@@ -20,29 +20,6 @@ ROBUST_BM25 = Method(
         "kernelsearch.rerankers.rbm25.artefact:QUERY_VECTORS",
     ),
     meaning="clicks of similar queries",
+    moved=dict.fromkeys(OF_THE_PAPER, "an option of rbm25-paper"),
 )
-PAIRWISE_KERNEL = Method(
-    "pairwise",
-    "pairwise kernel: Robust BM25 without BM25 in the kernel",
-    PairwiseKernelSettings,
-    "kernelsearch.rerankers.rbm25.baselines:PairwiseKernel",
-    retrieves=True,
-    learns_from=("clicks",),
-)
-QUERY_SUBSTITUTION = Method(
-    "substitution",
-    "query substitution: BM25's list of the most similar logged query",
-    QuerySubstitutionSettings,
-    "kernelsearch.rerankers.rbm25.baselines:QuerySubstitution",
-    retrieves=True,
-    learns_from=("clicks",),
-)
-CLICK_PRIOR = Method(
-    "clickprior",
-    "click prior: BM25 plus the clicks of similar queries on a document",
-    ClickPriorSettings,
-    "kernelsearch.rerankers.rbm25.baselines:ClickPrior",
-    retrieves=True,
-    learns_from=("clicks",),
-)
-METHODS = (ROBUST_BM25, PAIRWISE_KERNEL, QUERY_SUBSTITUTION, CLICK_PRIOR)
+METHODS = (ROBUST_BM25,)

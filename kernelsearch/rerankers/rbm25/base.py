@@ -23,7 +23,7 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.rbm25.query_vectors import parse_query_kernel
 from kernelsearch.rerankers.rbm25.settings import ClickSettings
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, check_log, open_log
+from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, Similar, SimilarQueries, check_log, open_log
 
 logger = logging.getLogger(__name__)
 
@@ -39,38 +39,22 @@ class ClickReranker(Reranker[L]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        settings = self.settings
-        self._vectors = vectors = parse_query_kernel(settings.queries, index.vectors, Flag("queries", self.name))
-        self._weights = weights = Weights(
-            settings.click_weight,
-            settings.ngram_weight,
-            settings.term_weight,
-            settings.bm25_weight,
-            settings.vector_weight if vectors is not None else 0.0,
-        )
-        if not weights.any():
-            raise OptionError(
-                Flag("click-weight", self.name), ", ngram-weight, term-weight and bm25-weight: at least one must be above 0"
-            )
-        self.log = open_log(index, settings.clicks, self.name)
+        self._query_kernel = self.query_kernel()
+        self.log = open_log(index, self.settings.clicks, self.name)
         self.has_clicks = self.log.clicked_queries() > 0
         if self.has_clicks:
             _ = self.similar  # so that a log of another index is an error here and not in the first search
-        self.model = BM25Model(settings.k1, settings.b)
+        self.model = BM25Model()
+
+    def query_kernel(self) -> QueryKernel:
+        """k_Q, by which similar queries are found."""
+        vectors = parse_query_kernel(self.settings.queries, self.index.vectors, Flag("queries", self.name))
+        return QueryKernel(clicks=self.settings.click_weight, vectors=vectors)
 
     @cached_property
     def similar(self) -> SimilarQueries:
         """The search for similar queries in the log."""
-        settings = self.settings
-        return SimilarQueries(
-            self.index,
-            self.log,
-            weights=self._weights,
-            union=settings.union_pearson,
-            least=settings.min_similarity,
-            borrowed=settings.borrowed,
-            vectors=self._vectors,
-        )
+        return SimilarQueries(self.index, self.log, self._query_kernel, least=self.settings.min_similarity)
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
@@ -159,10 +143,6 @@ class ClickReranker(Reranker[L]):
         """
         lists = [listed.docs for listed in retrieved] if self.settings.hits else []
         return np.unique(np.concatenate([candidates.docs, *lists, more])).astype(np.int32)
-
-    def bm25(self, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float64]:
-        """BM25 of each document, shape (documents,)."""
-        return np.asarray(self.bm25_of_all([query], docs)[0])
 
     def bm25_of_all(self, queries: Sequence[Query], docs: NDArray[np.integer]) -> NDArray[np.float64]:
         """BM25 of every query with every document, shape (queries, documents)."""

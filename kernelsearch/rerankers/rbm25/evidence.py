@@ -3,7 +3,7 @@
 Clicks are weighted by the odds that they are mistakes, which depend on BM25's rank of the document and its nearness to BM25's
 other documents. A document that was shown without a click is a negative example with weight e / (e + m) after e examinations,
 as the mean of a Beta posterior is shrunk towards its prior of m observations. The constants were chosen on cacm, cisi, cran and
-npl (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and wrong clicks").
+npl (`python -m tools.papers.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and wrong clicks").
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Why `rbm25` and its baselines rank a document where they do: BM25's part, and the parts of similar queries."""
+"""Why `rbm25` ranks a document where it does: BM25's part, and the parts of similar queries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +11,32 @@ from numpy.typing import NDArray
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Symbol, Term, Text
+from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Symbol
 
 if TYPE_CHECKING:
-    from kernelsearch.rerankers.rbm25.base import ClickReranker
-    from kernelsearch.rerankers.rbm25.baselines import ClickPrior, QuerySubstitution
     from kernelsearch.rerankers.rbm25.reranker import Learned, RobustBM25
     from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
 
-def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
+def bm25_part(weight: float, base: float) -> Contribution:
+    """BM25's own part of a score: its `weight` a times `base`, the share of the query's best BM25."""
+    own = Symbol(f"BM25, weight {weight:.3g}", "its own match with the query (BM25)")
+    return Contribution(own, weight * base, f"{base:.3f} of this query's best")
+
+
+def explain(
+    reranker: RobustBM25,
+    query: Query,
+    candidates: Candidates,
+    doc: int,
+    context: Context,
+    own_part: Callable[[float, float], Contribution] = bm25_part,
+) -> Explanation:
     """The score of the document in row `doc`: BM25's part, then each similar query's, split by the documents of its pairs.
 
     The notes hold the similar queries with their kernel values, the preferred documents, the number of preference pairs and the
     weight of BM25.
-    `reranker` is the method; the other parameters are those of `Reranker.explain`.
+    `reranker` is the method, `own_part` explains a·g(q, d); the other parameters are those of `Reranker.explain`.
     """
     similar, retrieved = reranker.find(query, candidates, context)
     learned = reranker.learn(similar, retrieved, context)
@@ -33,11 +45,7 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     base = float(reranker.base(query, docs, context)[np.searchsorted(docs, doc)])
     similarity = np.asarray((learned.features @ reranker.features(np.array([doc])).T).todense()).ravel()
     parts = base * learned.strengths() * similarity[np.stack([pairs.better, pairs.worse], axis=1)]
-    if reranker.uses_bm25:
-        own = Symbol(f"BM25, weight {learned.weight:.3g}", "its own match with the query (BM25)")
-        contributions = [Contribution(own, learned.weight * base, f"{base:.3f} of this query's best")]
-    else:
-        contributions = [Contribution("the same for all documents", learned.weight)]
+    contributions = [own_part(learned.weight, base)]
     totals = np.bincount(pairs.owner, parts.sum(axis=1), len(similar.ids))
     for number in np.argsort(-np.abs(totals)).tolist():
         contributions.append(_part_of_query(reranker.index.forward, number, learned, parts, similarity))
@@ -54,59 +62,6 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     }
     total = sum(contribution.value for contribution in contributions)
     return Explanation(reranker.name, reranker.index.forward.docids[doc], total, tuple(contributions), notes)
-
-
-def explain_substitution(
-    reranker: QuerySubstitution, query: Query, candidates: Candidates, doc: int, context: Context
-) -> Explanation:
-    """The score of the document in row `doc`: BM25 for the similar query by term, or after its list BM25 for the query itself.
-
-    The parameters are those of `explain`.
-    """
-    similar, retrieved = reranker.find(query, candidates, context)
-    docs, scores = reranker.rank(query, candidates, similar, retrieved, context)
-    score = float(scores[np.searchsorted(docs, doc)])
-    number = reranker.other(query, similar)
-    other = similar.queries[number]
-    if score > 0:
-        detail = similar_query(similar, number)[1]
-        contributions = [Contribution(f"BM25 for '{other.text}'", score, detail, bm25_by_term(reranker, other, doc))]
-    else:
-        scale = 1.0 + reranker.bm25(query, docs).max(initial=0.0)
-        parts = bm25_by_term(reranker, query, doc, scale)
-        own = sum(part.value for part in parts)
-        contributions = [
-            Contribution("BM25 for the query itself", own, f"divided by {scale:.4f}, 1 more than the best", parts),
-            Contribution(f"after the documents of '{other.text}'", -1.0),
-        ]
-    return Explanation(reranker.name, reranker.index.forward.docids[doc], score, tuple(contributions))
-
-
-def explain_prior(reranker: ClickPrior, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
-    """The score of the document in row `doc`: BM25 by term, and the part of each similar query with clicks on it.
-
-    The parameters are those of `explain`.
-    """
-    similar, retrieved = reranker.find(query, candidates, context)
-    docs, _ = reranker.rank(query, candidates, similar, retrieved, context)
-    scale = max(reranker.bm25(query, docs).max(initial=0.0), 1e-9)
-    terms = bm25_by_term(reranker, query, doc, scale)
-    own = sum(part.value for part in terms)
-    contributions = [Contribution("BM25", own, f"divided by {scale:.4f}, this query's best", terms)]
-    rows, owners, shares = reranker.clicks_of(similar)
-    for owner, share in zip(owners[rows == doc].tolist(), shares[rows == doc].tolist(), strict=True):
-        label, detail = similar_query(similar, owner)
-        value = reranker.settings.weight * float(similar.kernel[owner]) * share
-        contributions.append(Contribution(label, value, Text(f"{share:.0%} of its clicks, ", detail)))
-    score = sum(part.value for part in contributions)
-    return Explanation(reranker.name, reranker.index.forward.docids[doc], score, tuple(contributions))
-
-
-def bm25_by_term(reranker: ClickReranker[Any], query: Query, doc: int, scale: float = 1.0) -> tuple[Contribution, ...]:
-    """BM25 of the document in row `doc` for `query` with the parameters of `reranker`, divided by `scale`, by term."""
-    terms = [Query("", (term,), (weight,)) for term, weight in zip(query.terms, query.weights, strict=True)]
-    scores = reranker.bm25_of_all(terms, np.array([doc]))[:, 0] / scale
-    return tuple(Contribution(Term(term), value) for term, value in zip(query.terms, scores.tolist(), strict=True))
 
 
 def _part_of_query(

@@ -6,9 +6,9 @@ pairs of those queries in the log, and the merged documents are ranked by
 
     k(q, d) = a·g(q, d) + g(q, d) · Σ_i θ_i k_Q(q, q_i) [ g(q_i, d_i⁺) k_D(d_i⁺, d) - g(q_i, d_i⁻) k_D(d_i⁻, d) ]
 
-with g = BM25 scaled to a maximum of 1, plus ε. The printed form has a = 0. With a > 0 the norm of k - a·g is penalised
-instead of that of k: without evidence in the log, BM25's order stays. `auto` chooses a by the evidence in the log, and for a
-query with clicks reduces the weight of documents without a click that were hardly examined (`evidence`).
+with g = BM25 scaled to a maximum of 1, plus ε. With a > 0 the norm of k - a·g is penalised instead of that of k: without
+evidence in the log, BM25's order stays. a is chosen by the evidence in the log, and for a query with clicks the weight of
+documents without a click that were hardly examined is reduced (`evidence`). The printed form, a = 0, is `rbm25-paper`.
 """
 
 from __future__ import annotations
@@ -21,36 +21,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.clicks.pairs import preferences, round_robin
-from kernelsearch.clicks.store import ClickLog, Shown
 from kernelsearch.core.errors import Flag, KernelSearchError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.kernels.vectors import VectorKernel
 from kernelsearch.learning.ranking.dual import maximise_dual
-from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, click_evidence, examined, support_in_list
+from kernelsearch.rerankers.rbm25.preference_pairs import PreferencePairs, preference_pairs
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, check_log, open_log
+from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
-# How `auto` weights BM25 for a query without clicks, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults
+# How BM25 is weighted for a query without clicks, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults
 # were chosen"). At FULL_EVIDENCE and above, BM25 has its smallest weight, at NO_EVIDENCE and below all of it.
 #: The smallest weight of BM25, as a share of --rbm25.prior: short queries can be alike in text and mean different things.
 SMALLEST_SHARE = 0.2
 #: From this correlation between the clicks of the nearest queries on, they count as wordings of one information need.
 SAME_NEED_CORRELATION = 0.2
-#: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
-UNSHOWN_WEIGHT = 0.1
-
-#: The value of --rbm25.relevance that makes the first stage's model g.
-FIRST_STAGE = "first"
+#: Largest number of preference pairs per similar query.
+PAIRS_PER_QUERY = 20
 #: The duality gap that a query's dual is solved to, as a share of its objective.
 DUALITY_GAP = 1e-12
 #: Decimals of the learned part. Documents of pairs at the margin tie in the exact solution; the solver's error, which depends
@@ -59,27 +52,12 @@ DECIMALS = 8
 
 
 @dataclass(frozen=True)
-class PreferencePairs:
-    """The m preference pairs of the log, over u documents, that the dual is solved on.
-
-    `owner` (m,) points into the similar queries, `better` and `worse` (m,) into `docs` (u,), the documents' rows; `bounds` (m,)
-    are the upper bounds of the multipliers.
-    """
-
-    owner: NDArray[np.int64]
-    better: NDArray[np.int64]
-    worse: NDArray[np.int64]
-    docs: NDArray[np.int32]
-    bounds: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
 class Learned:
     """What was learned for one query: all that scores and explanations are computed from.
 
     `gains` (m, 2) holds g(q_i, d_i⁺) and g(q_i, d_i⁻), `theta` (m,) the multipliers, `features` (u, terms) the documents of the
-    pairs in the space of k_D; `weight` is a. In the form `auto`, the second column of `gains` is shrunk by the examinations of
-    the documents without a click.
+    pairs in the space of k_D; `weight` is a. For a query with clicks the second column of `gains` is shrunk by the examinations
+    of the documents without a click.
     """
 
     similar: Similar
@@ -106,46 +84,10 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     """Robust BM25: BM25 times a kernel machine that is trained per query on the pairs of similar queries."""
 
     method = ROBUST_BM25
-    #: Whether BM25 is part of the kernel; without it, it is the pairwise kernel of collaborative filtering.
-    uses_bm25 = True
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self._document_kernels = [self._document_kernel(name) for name in self._field_names()]
-        self._pair_log, self._pair_rows = self._open_pair_log()
-        self._relevance = self._parse_relevance()
-
-    def _open_pair_log(self) -> tuple[ClickLog, NDArray[np.integer]]:
-        """The log of preference pairs, and the row in the index of each of its documents (number 0 is none)."""
-        if self.settings.pairs_clicks is None:
-            return self.log, self.similar.rows if self.has_clicks else np.array([-1])
-        log = open_log(self.index, self.settings.pairs_clicks, self.name, "pairs-clicks")
-        return log, np.concatenate([[-1], check_log(self.index, log, str(log.path))])
-
-    def _pair_ids(self, similar: Similar) -> NDArray[np.int64]:
-        """The numbers of the similar queries in the log of preference pairs, -1 where it doesn't have them."""
-        if self._pair_log is self.log:
-            return similar.ids
-        return self._pair_log.query_ids([query.text for query in similar.queries])
-
-    def _parse_relevance(self) -> Kernel | None:
-        """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model."""
-        chosen = self.settings
-        if chosen.relevance == FIRST_STAGE and (chosen.k3 is not None or chosen.mu is not None):
-            raise OptionError(
-                Flag("relevance", self.name), f" {FIRST_STAGE}: k3 and mu are not options of the first stage's model"
-            )
-        if chosen.relevance == FIRST_STAGE or (chosen.relevance == "bm25" and chosen.k3 is None):
-            return None
-        try:
-            kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
-        except OptionError as problem:
-            raise OptionError(problem, option=Flag("relevance", self.name)) from None
-        if not kernel.has_query:
-            raise OptionError(
-                f"{chosen.relevance} compares documents only, not queries with documents", option=Flag("relevance", self.name)
-            )
-        return kernel
 
     def _field_names(self) -> list[str]:
         if self.settings.documents == "both":
@@ -166,10 +108,6 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             return Cosine(), self.index.forward if name == "body" else self.index.field(name)
         except KernelSearchError as problem:
             raise OptionError(problem, option=Flag("documents", self.name)) from None
-
-    def retrieval_model(self, context: Context) -> Model:
-        """The first stage's model where it is g, else BM25."""
-        return context.model if self.settings.relevance == FIRST_STAGE else self.model
 
     def rank(
         self,
@@ -194,37 +132,26 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def base(self, query: Query, docs: NDArray[np.int32], context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         """g(q, d), scaled by the best of `docs`."""
-        if not self.uses_bm25:
-            return np.ones(len(docs))
-        scores = self.relevance_of_all([query], docs, context)[0]
+        scores = self.relevance([query], docs, context)[0]
         return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings.epsilon)
 
-    def relevance_of_all(
+    def relevance(
         self, queries: Sequence[Query], docs: NDArray[np.integer], context: Context = DEFAULT_CONTEXT
     ) -> NDArray[np.float64]:
-        """g before scaling of every query with every document, shape (queries, documents); negative values count as 0."""
-        forward = self.index.forward
-        if self.settings.relevance == FIRST_STAGE:
-            values = [first_stage_scores(forward, context.model, query, docs) for query in queries]
-        elif self._relevance is None:
-            return self.bm25_of_all(queries, docs)
-        else:
-            values = [self._relevance.scores(forward, query, docs) for query in queries]
-        return np.maximum(np.array(values, dtype=np.float64).reshape(len(queries), len(docs)), 0.0)
+        """g before scaling of every query with every document, shape (queries, documents)."""
+        return self.bm25_of_all(queries, docs)
 
     def learn(self, similar: Similar, retrieved: list[Candidates], context: Context = DEFAULT_CONTEXT) -> Learned:
         """Solves the dual on the preference pairs of `similar`, whose lists are `retrieved`; CannotAct where there are none."""
         if not len(similar.ids):
             raise CannotAct("no similar query in the click log")
-        pairs = self._pairs(similar, retrieved)
+        pairs = self.preference_pairs(similar, retrieved)
         if not len(pairs.owner):
             raise CannotAct("similar queries without preference pairs")
-        gains = self._gains(similar, retrieved, pairs, context)
+        gains = self.gains(similar, retrieved, pairs, context)
         weight = self.weight_of_bm25(similar, retrieved)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
-        if self._by_own_clicks(similar):
-            ids, docs = self._pair_ids(similar), pairs.docs[pairs.worse]
-            gains[:, 1] *= examined(self._pair_log.shown(ids), ids[pairs.owner], docs, self._pair_rows)
+        gains[:, 1] *= self.certainty(similar, pairs)
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
@@ -232,7 +159,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return Learned(similar, pairs, gains, solution.theta, features, weight)
 
     def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
-        """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
+        """The weight a of BM25 by the evidence in the log, at most --rbm25.prior for a query without clicks.
 
         For a query with clicks of its own the evidence is their number, the ranks of their documents and how near these are to
         the other documents, see `ClickEvidence`.
@@ -241,12 +168,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         correlate: wordings of one information need share their clicks, queries that merely share terms don't. `retrieved` are
         the similar queries' lists.
         """
-        form, full = self.settings.form, self.settings.prior
-        if form == "paper":
-            return 0.0
-        if form == "prior":
-            return full
-        if self._by_own_clicks(similar):
+        full = self.settings.prior
+        if similar.own >= 0:
             evidence = click_evidence(similar, self.log.shown(similar.ids, clicked_only=True), self.similar.rows)
             listed = self._own_list(similar, retrieved)
             support = support_in_list(self.index.forward, evidence.docs, listed)
@@ -255,9 +178,12 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         strength = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
         return full * min(max((FULL_EVIDENCE - strength) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
 
-    def _by_own_clicks(self, similar: Similar) -> bool:
-        """Whether `auto` goes by the evidence of the query's own clicks."""
-        return self.settings.form == "auto" and similar.own >= 0
+    def certainty(self, similar: Similar, pairs: PreferencePairs) -> NDArray[np.float64]:
+        """How far each pair's other document is known to be not wanted, from 0 to 1, for a query with clicks; shape (m,)."""
+        if similar.own < 0:
+            return np.ones(len(pairs.owner))
+        shown = self.log.shown(similar.ids)
+        return examined(shown, similar.ids[pairs.owner], pairs.docs[pairs.worse], self.similar.rows)
 
     def _own_list(self, similar: Similar, retrieved: Sequence[Candidates]) -> NDArray[np.int32]:
         """The documents that the query itself retrieves, best first; none where it is not among the similar queries."""
@@ -269,59 +195,31 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         parts = [kernel.document_features(field, docs) for kernel, field in self._document_kernels]
         return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr") / np.sqrt(len(parts))
 
-    def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> PreferencePairs:
-        chosen, rows, ids = self.settings, self._pair_rows, self._pair_ids(similar)
-        limit = chosen.pairs_per_query
-        shown = self._pair_log.shown(ids)
-        preferred = preferences(
-            self._pair_log,
-            ids,
-            shown,
+    def preference_pairs(self, similar: Similar, retrieved: list[Candidates]) -> PreferencePairs:
+        """The preference pairs of the similar queries, whose lists are `retrieved`."""
+        chosen = self.settings
+        return preference_pairs(
+            self.log,
+            self.similar.rows,
+            similar.ids,
+            retrieved,
             kind=chosen.pairs,
-            limit=limit,
-            corrected=chosen.corrected,
-            confident=chosen.confident,
+            limit=PAIRS_PER_QUERY,
+            regularisation=chosen.lambda_,
         )
-        order = np.argsort(ids)
-        owner = order[np.searchsorted(ids[order], preferred.queries)]
-        better, worse = rows[preferred.better], rows[preferred.worse]
-        known = (better >= 0) & (worse >= 0)  # the index may lack documents of the log
-        parts = [(owner[known], better[known], worse[known], preferred.weights[known])]
-        counts = np.bincount(owner[known], minlength=len(similar.ids))
-        for number in np.flatnonzero(counts < limit).tolist():
-            seen = shown.of(int(ids[number]))
-            extra = self._over_retrieved(seen, retrieved[number], limit - int(counts[number]))
-            parts.append((np.full(len(extra[0]), number), *extra, np.full(len(extra[0]), UNSHOWN_WEIGHT)))
-        owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
-        first, second = numbers.reshape(2, -1)
-        return PreferencePairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_)
 
-    def _over_retrieved(self, seen: Shown, retrieved: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Pairs of clicked documents over retrieved ones that weren't shown, for logs that record clicks only."""
-        clicked = self._pair_rows[seen.docs[np.argsort(-seen.clicks, kind="stable")][: int((seen.clicks > 0).sum())]]
-        others = retrieved.docs[: 2 * limit]
-        others = others[~np.isin(others, self._pair_rows[seen.docs])]
-        better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
-        return better.astype(np.int32), worse.astype(np.int32)
-
-    def _gains(
+    def gains(
         self, similar: Similar, retrieved: list[Candidates], pairs: PreferencePairs, context: Context
     ) -> NDArray[np.float64]:
         """g of both documents of each pair for the pair's query, shape (m, 2)."""
-        if not self.uses_bm25:
-            return np.ones((len(pairs.owner), 2))
-        scores = self.relevance_of_all(similar.queries, pairs.docs, context)
-        best = self._best_of(similar, retrieved)[:, None]
+        scores = self.relevance(similar.queries, pairs.docs, context)
+        best = self.best_relevance(similar, retrieved)[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
 
-    def _best_of(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
+    def best_relevance(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
         """The best g of each similar query among the documents that it retrieves, shape (queries,)."""
-        if self._relevance is None:
-            return np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])
-        pairs = zip(similar.queries, retrieved, strict=True)
-        return np.array([self.relevance_of_all([query], listed.docs).max(initial=0.0) for query, listed in pairs])
+        return np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25's own part of the score, then the parts of the similar queries, each by document."""

@@ -1,11 +1,10 @@
-"""Options of Robust BM25 and its baselines."""
+"""Options of Robust BM25."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import Settings, option
 
 
@@ -21,23 +20,8 @@ class ClickSettings(Settings):
     similar: int = option(20, "number of similar queries to use per query", low=1, high=1000, request_high=30)
     hits: int = option(100, "number of documents to retrieve per similar query", low=0, high=10000)
     min_similarity: float = option(0.1, "smallest kernel value of a similar query", low=0)
-    borrowed: int = option(
-        10,
-        "number of retrieved documents used like clicks to find similar queries, for queries without clicks",
-        low=0,
-        high=100,
-    )
-    click_weight: float = option(1.0, "weight of shared clicks in the query kernel", low=0)
-    ngram_weight: float = option(0.5, "weight of character 3-grams in the query kernel", low=0)
-    term_weight: float = option(0.5, "weight of terms in the query kernel", low=0)
-    bm25_weight: float = option(0.0, "weight of BM25's kernel between queries in the query kernel", low=0)
+    click_weight: float = option(1.0, "weight of shared clicks in the query kernel, in which texts have 1 in all", low=0)
     queries: str | None = option(None, "kernel of vectors to add to the query kernel: vectors:NAME")
-    vector_weight: float = option(1.0, "weight of vectors:NAME in the query kernel", low=0)
-    union_pearson: bool = option(
-        False, "correlate clicks over the union of both queries' clicked documents, as in the paper (not a kernel)"
-    )
-    k1: float = option(0.9, "BM25's k1 for similar queries and candidates", low=0)
-    b: float = option(0.4, "BM25's b for similar queries and candidates", low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,82 +30,19 @@ class RobustBM25Settings(ClickSettings):
 
     owner: ClassVar[str] = "rbm25"
 
-    form: str = option(
-        "auto",
-        "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
-        choices=("auto", "paper", "prior"),
-    )
-    prior: float = option(1.5, "weight a of BM25 in the form prior, and the largest weight in the form auto", low=0)
-    pairs_clicks: str | None = option(
-        None, "click log of the preference pairs, if it differs from the log of similar queries (--rbm25.clicks)", names="file"
-    )
+    prior: float = option(1.5, "largest weight a of BM25, for queries without evidence in the log", low=0)
     pairs: str = option(
         "shown",
         "documents that a clicked one is preferred to: shown without a click, skipped above it, or of a lower click rate",
         choices=("shown", "skipped", "rate"),
     )
-    pairs_per_query: int = option(
-        20, "largest number of preference pairs per similar query", low=1, high=10000, request_high=50
-    )
-    corrected: bool = option(False, "weight pairs by the inverse propensity of the click's position")
-    confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
     lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
     epsilon: float = option(
         0.5, "constant added to BM25 (scaled to 1) so that documents without query terms can rise", low=0, high=1
     )
-    relevance: str = option(
-        "bm25",
-        "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, sums and products such as bm25+vsm, "
-        "or first: the first stage's ranking model",
-    )
-    k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
-    mu: float | None = option(None, "mu of dirichlet in g", low=0)
     documents: str = option(
         "body",
         "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url; "
         "vectors:NAME: the cosine of vectors",
         requests=("body", "title", "both"),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairwiseKernelSettings(RobustBM25Settings):
-    """Options of `pairwise`."""
-
-    owner: ClassVar[str] = "pairwise"
-
-    form: str = option(
-        "paper",
-        "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
-        choices=("auto", "paper", "prior"),
-    )
-    epsilon: float = option(0.5, "only for rbm25: other values are refused, because the pairwise kernel does not contain BM25")
-    relevance: str = option("bm25", "only for rbm25: other values are refused, because the pairwise kernel does not contain g")
-    k3: float | None = option(None, "only for rbm25: refused, because the pairwise kernel does not contain g")
-    mu: float | None = option(None, "only for rbm25: refused, because the pairwise kernel does not contain g")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epsilon", "relevance", "k3", "mu"):
-            if getattr(self, name) != getattr(type(self), name):
-                raise OptionError(
-                    "the pairwise kernel has no BM25 or other g; use it with ",
-                    Flag("rerank", value="rbm25"),
-                    option=Flag(name, "pairwise"),
-                )
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuerySubstitutionSettings(ClickSettings):
-    """Options of `substitution`."""
-
-    owner: ClassVar[str] = "substitution"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClickPriorSettings(ClickSettings):
-    """Options of `clickprior`."""
-
-    owner: ClassVar[str] = "clickprior"
-
-    weight: float = option(1.0, "weight of the clicks against BM25 scaled to 1", low=0)

@@ -8,7 +8,7 @@ beside the index. Where vectors are used, the nearest queries by their vectors a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -27,12 +27,11 @@ from kernelsearch.core.errors import ArtefactError, ClickLogError, Flag, InputEr
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.queries import (
-    BM25Cosine,
-    ClickPearson,
     NgramCosine,
     Queries,
     TermCosine,
     TextKernel,
+    click_correlation,
     compact,
     pearson_of_sums,
 )
@@ -49,21 +48,32 @@ BLOCK = 20_000
 SAMPLE = 100_000
 #: Text neighbours searched per neighbour wanted, and at least: FAISS's order is approximate.
 OVERSAMPLING, AT_LEAST = 5, 100
+#: Documents of its list that a query without clicks uses as if they had been clicked.
+BORROWED = 10
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The weights c_i of the kernels in k_Q = Σ c_i k_i (Theorem 4)."""
+class QueryKernel:
+    """k_Q = Σ c_i k_i (Theorem 4), by the weights c_i of its kernels.
+
+    Parameters
+    ----------
+    clicks : weight of the correlation of clicks
+    ngrams, terms : weights of the cosines of character 3-grams and of terms
+    vectors : vectors whose query vectors are compared, with the weight `vector_weight`; None: none
+    correlation : the correlation of two batches of clicks, shapes (queries, documents of the log)
+    borrowed : number of listed documents that a query without clicks uses as if they had been clicked
+    further : more kernels of texts with their weights
+    """
 
     clicks: float = 1.0
     ngrams: float = 0.5
     terms: float = 0.5
-    bm25: float = 0.0
-    vectors: float = 0.0
-
-    def any(self) -> bool:
-        """Whether a kernel has a weight above 0."""
-        return self.clicks + self.ngrams + self.terms + self.bm25 + self.vectors > 0
+    vectors: Vectors | None = None
+    vector_weight: float = 1.0
+    correlation: Callable[[sparse.csr_matrix, sparse.csr_matrix], NDArray[np.float64]] = click_correlation
+    borrowed: int = BORROWED
+    further: tuple[tuple[float, TextKernel], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,32 +141,20 @@ class SimilarQueries:
     Parameters
     ----------
     index, log : the index that analyses queries, and the click log
-    weights : the weights of the query kernels
-    union : whether clicks are correlated over the union of clicked documents, as printed (not a kernel)
+    kernel : k_Q
     least : queries whose kernel value is not above this are left out
-    borrowed : number of listed documents that a query without clicks uses as if they had been clicked
-    vectors : vectors whose query vectors are compared, with the weight `weights.vectors`; None: none
     """
 
-    def __init__(
-        self,
-        index: OpenedIndex,
-        log: ClickLog,
-        *,
-        weights: Weights | None = None,
-        union: bool = False,
-        least: float = 0.0,
-        borrowed: int = 10,
-        vectors: Vectors | None = None,
-    ) -> None:
-        self.index, self.log = index, log
-        self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
+    def __init__(self, index: OpenedIndex, log: ClickLog, kernel: QueryKernel | None = None, *, least: float = 0.0) -> None:
+        self.index, self.log, self.kernel, self.least = index, log, kernel or QueryKernel(), least
         self.vocabulary = cached_terms(index.forward)
-        self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
+        self._ngrams, self._terms = NgramCosine(), TermCosine()
         # The first two are always computed, whatever their weight: `Similar.by_text` is their mean.
-        self._text: list[tuple[float, TextKernel]] = [(self.weights.ngrams, self._ngrams), (self.weights.terms, self._terms)]
-        if self.weights.bm25:
-            self._text.append((self.weights.bm25, BM25Cosine()))
+        self._text: list[tuple[float, TextKernel]] = [
+            (self.kernel.ngrams, self._ngrams),
+            (self.kernel.terms, self._terms),
+            *self.kernel.further,
+        ]
         folder = index.artefacts / f"similar-queries-{_key(log.path)}"
         try:
             self._saved = index.opened(SavedQueries, folder, index.fingerprint)
@@ -167,7 +165,7 @@ class SimilarQueries:
             self._saved = index.opened(SavedQueries, folder, index.fingerprint)
         self.rows = self._saved.rows
         self._vectors: LoggedQueryVectors | None = None
-        if vectors is not None and self.weights.vectors:
+        if vectors := self.kernel.vectors:
             self._vectors = LoggedQueryVectors(
                 index, log, vectors, self._stamp(), folder.with_name(f"{folder.name}-{vectors.name}")
             )
@@ -240,17 +238,17 @@ class SimilarQueries:
         out = []
         for place, ids in enumerate(candidates):
             others = np.searchsorted(candidate_ids, ids)
-            clicks = self._pearson.of_clicks(incoming.clicks[place], logged.clicks[others])[0]
+            clicks = self.kernel.correlation(incoming.clicks[place], logged.clicks[others])[0]
             cosines = [(b[others] @ a[place].T).toarray().ravel() for a, b in text]
-            values = self.weights.clicks * clicks
+            values = self.kernel.clicks * clicks
             for (weight, _), cosine in zip(self._text, cosines, strict=True):
                 values += weight * cosine
             if self._vectors is not None:
-                values += self.weights.vectors * (self._vectors.saved.take(ids) @ directions[place])
+                values += self.kernel.vector_weight * (self._vectors.saved.take(ids) @ directions[place])
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             nearest = others[order]
-            correlations = self._pearson.of_clicks(logged.clicks[nearest], logged.clicks[nearest])
+            correlations = self.kernel.correlation(logged.clicks[nearest], logged.clicks[nearest])
             out.append(
                 Similar(
                     ids[order],
@@ -269,12 +267,12 @@ class SimilarQueries:
         self, correlations: NDArray[np.float64], text: list[sparse.csr_matrix], ids: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """k_Q between similar queries."""
-        gram = self.weights.clicks * correlations
+        gram = self.kernel.clicks * correlations
         for (weight, _), features in zip(self._text, text, strict=True):
             gram += weight * (features @ features.T).toarray()
         if self._vectors is not None:
             rows = self._vectors.saved.take(ids).astype(np.float64)
-            gram += self.weights.vectors * (rows @ rows.T)
+            gram += self.kernel.vector_weight * (rows @ rows.T)
         return gram
 
     def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:
@@ -296,7 +294,8 @@ class SimilarQueries:
         """Clicks by document, with the best documents of a list and their scores where a query has none."""
         rows, docs, values = [], [], []
         for place in np.flatnonzero(own.getnnz(axis=1) == 0).tolist():
-            borrowed = Candidates(lists[place].docs[: self.borrowed], lists[place].scores[: self.borrowed])
+            best = slice(self.kernel.borrowed)
+            borrowed = Candidates(lists[place].docs[best], lists[place].scores[best])
             numbers = self._numbers[borrowed.docs]
             known = (numbers > 0) & (borrowed.scores > 0)
             rows.append(np.full(int(known.sum()), place))

@@ -11,6 +11,7 @@ const PICTURES = {
   mslm: mslmPicture,
   pert: pertPicture,
   rbm25: rbm25Picture,
+  "rbm25-paper": rbm25Picture,
   pairwise: rbm25Picture,
   fusion: fusionPicture,
   auto: fusionPicture,

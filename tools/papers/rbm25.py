@@ -1,7 +1,7 @@
 """Regenerates the tables and the picture of docs/reproductions/rbm25.md.
 
-    python -m tools.reproduce.rbm25 --scratch FOLDER [--parts cran nfcorpus zerozero]
-    python -m tools.reproduce.rbm25 --scratch FOLDER --parts cacm cisi     # where defaults are chosen: printed only
+    python -m tools.papers.rbm25 --scratch FOLDER [--parts cran nfcorpus zerozero]
+    python -m tools.papers.rbm25 --scratch FOLDER --parts cacm cisi     # where defaults are chosen: printed only
 
 Collections come from KERNELSEARCH_COLLECTIONS (default: ../shared/collections beside the checkout). Each part's figures are
 kept as JSON in the scratch folder; the page is rewritten from all parts that are there.
@@ -34,6 +34,7 @@ from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct
 from tools import ROOT
+from tools.data.altered_topics import variant
 from tools.data.datasets import Dataset, Judgements, Topics, add_collections_option, judged_topics, open_index
 
 PAGE = ROOT / "docs" / "reproductions" / "rbm25.md"
@@ -54,30 +55,6 @@ class Condition:
 
 
 # The simulated users and their wordings
-
-
-def typo(word: str, rng: np.random.Generator) -> str:
-    """A `word` with one letter lost, doubled, swapped or wrong; short words stay."""
-    if len(word) < 4:
-        return word
-    at = int(rng.integers(1, len(word) - 1))
-    letter = "abcdefghijklmnopqrstuvwxyz"[int(rng.integers(26))]
-    forms = [word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:], word[:at] + letter + word[at + 1 :]]
-    forms.append(word[:at] + word[at + 1] + word[at] + word[at + 2 :])
-    return forms[int(rng.integers(4))]
-
-
-def variant(text: str, rng: np.random.Generator) -> str:
-    """Another wording of `text`: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
-    words = text.split()
-    typed = []
-    for word in words:
-        chance = rng.random()
-        if chance < 0.2 and len(words) > 2:
-            continue
-        typed.append(typo(word, rng) if chance < 0.45 else word)
-    typed = typed or words
-    return typed[0] + "".join(("" if rng.random() < 0.1 else " ") + word for word in typed[1:])
 
 
 def clickable_half(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> Judgements:
@@ -257,8 +234,8 @@ METHODS: list[tuple[str, str, dict[str, Any]]] = [
     ("query substitution", "substitution", {}),
     ("pairwise kernel", "pairwise", {}),
     ("click prior", "clickprior", {}),
-    ("Robust BM25, printed", "rbm25", {"form": "paper"}),
-    ("Robust BM25, prior", "rbm25", {"form": "prior"}),
+    ("Robust BM25, printed", "rbm25-paper", {"form": "paper"}),
+    ("Robust BM25, prior", "rbm25-paper", {"form": "prior"}),
     (ROBUST, "rbm25", {}),
 ]
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.kernels.hyper import ClosedSeries, CollectionParts, Combined, Hyper, HyperKernel, Pairs, PowerSeries
+from kernelsearch.papers.rbm25.hyper import ClosedSeries, CollectionParts, Combined, Hyper, HyperKernel, Pairs, PowerSeries
 
 
 @dataclass(frozen=True)

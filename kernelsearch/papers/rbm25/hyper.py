@@ -4,7 +4,7 @@ Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4.3. Queries an
 is defined by the kernels that are combined:
 
 >>> import numpy as np
->>> from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed
+>>> from kernelsearch.papers.rbm25.hyper import Hyper, Pairs, precomputed
 >>> users, items = np.eye(2), np.array([[1.0, 0.5], [0.5, 1.0]])
 >>> pairwise = Hyper(precomputed(users), precomputed(items))  # the pairwise kernel of collaborative filtering
 >>> pairwise(Pairs([0], [0]), Pairs([0, 1], [1, 1])).tolist()
@@ -114,7 +114,7 @@ class CollectionParts:
 class Hyper(HyperKernel):
     """g(q, d) · k_Q(q, q') · k_D(d, d') · g(q', d') (Eq. 4); without g, the pairwise kernel of Basilico & Hofmann (2004).
 
-    `parts` are the kernels that its values were computed with, for those that `kernels.learned.hyper_kernel` makes.
+    `parts` are the kernels that its values were computed with, for those that `papers.rbm25.learned.hyper_kernel` makes.
     """
 
     query_kernel: Gram

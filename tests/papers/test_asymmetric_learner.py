@@ -5,8 +5,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed, precomputed_relevance
-from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
+from kernelsearch.papers.rbm25.hyper import Hyper, Pairs, precomputed, precomputed_relevance
+from kernelsearch.papers.rbm25.learner import AsymmetricKernelLearner
 
 RNG = np.random.default_rng(11)
 

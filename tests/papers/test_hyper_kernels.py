@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import (
+from kernelsearch.papers.rbm25.hyper import (
     EXPONENTIAL,
     GEOMETRIC,
     HYPERBOLIC,

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.kernels.hyper import HyperKernel, Pairs
-from kernelsearch.kernels.learned import learned_kernel
 from kernelsearch.learning.ranking.dual import maximise_dual
+from kernelsearch.papers.rbm25.hyper import HyperKernel, Pairs
+from kernelsearch.papers.rbm25.learned import learned_kernel
 
 
 class AsymmetricKernelLearner:
@@ -75,7 +75,7 @@ class AsymmetricKernelLearner:
     def as_kernel(self, collection: Collection) -> Kernel:
         """k* as a kernel between any query and document of `collection` (Theorems 2 to 4), to be combined with others.
 
-        The learner's kernel is one of `kernels.learned.hyper_kernel`, a power series or a sum of those. Raises scikit-learn's
+        The learner's kernel is one of `learned.hyper_kernel`, a power series or a sum of those. Raises scikit-learn's
         NotFittedError before a fit, OptionError for other kernels.
         """
         self._require_fit()

@@ -1,6 +1,6 @@
 """Robust BM25's forms where a query has few clicks or a wrong one: the table "Sparse and wrong clicks" of its page.
 
-    python -m tools.reproduce.rbm25_sparse --scratch FOLDER [--parts cacm cisi cran npl nfcorpus] [--write]
+    python -m tools.papers.rbm25_sparse --scratch FOLDER [--parts cacm cisi cran npl nfcorpus] [--write]
 
 Every topic is in the log under its own wording and asked again. The page says how `auto` was chosen, for which nfcorpus was not
 used. Each part's figures are kept as JSON in the scratch folder; the table has all parts that are there.
@@ -25,9 +25,9 @@ from kernelsearch.clicks.simulate import Need, simulate
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers import registry
 from tools.data.datasets import Judgements, add_collections_option, open_index
-from tools.reproduce.rbm25 import PAGE, SEED, judged, per_query
+from tools.papers.rbm25 import PAGE, SEED, judged, per_query
 
-FORMS = ("paper", "prior", "auto")
+FORMS: tuple[tuple[str, dict[str, str]], ...] = (("rbm25-paper", {}), ("rbm25-paper", {"form": "prior"}), ("rbm25", {}))
 PARTS = ["cacm", "cisi", "cran", "npl", "nfcorpus"]
 START, END = "<!-- table: sparse -->\n", "<!-- end -->"
 
@@ -126,12 +126,12 @@ def measure(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qr
         return float(np.mean(per_query(qrels, run, [AP])["AP"]))
 
     rows: list[list[float | str]] = []
-    for name, log in logs(index, topics, qrels).items():
-        database = scratch / f"{name.replace(' ', '-')}.db"
+    for condition, log in logs(index, topics, qrels).items():
+        database = scratch / f"{condition.replace(' ', '-')}.db"
         import_records(log, database)
-        row: list[float | str] = [name, mean(lists)]
-        for form in FORMS:
-            method: Any = registry.method("rbm25").make(index, clicks=str(database), form=form)
+        row: list[float | str] = [condition, mean(lists)]
+        for name, options in FORMS:
+            method: Any = registry.method(name).make(index, clicks=str(database), **options)
             row.append(mean(method.apply_batch(queries, lists)))
         rows.append(row)
     return rows

@@ -5,7 +5,7 @@ from kernelsearch.rerankers.registry import Method
 
 #: Options of the printed forms, of their query kernel and of their pairs.
 OF_THE_PAPER = (
-    *("form", "pairs-clicks", "pairs-per-query", "corrected", "confident", "relevance", "k1", "b", "k3", "mu", "borrowed"),
+    *("pairs-clicks", "pairs-per-query", "corrected", "confident", "relevance", "k1", "b", "k3", "mu", "borrowed"),
     *("ngram-weight", "term-weight", "bm25-weight", "vector-weight", "union-pearson"),
 )
 ROBUST_BM25 = Method(
@@ -20,6 +20,9 @@ ROBUST_BM25 = Method(
         "kernelsearch.rerankers.rbm25.artefact:QUERY_VECTORS",
     ),
     meaning="clicks of similar queries",
-    moved=dict.fromkeys(OF_THE_PAPER, "an option of rbm25-paper"),
+    moved={
+        "form": "rbm25 is the form auto; paper and prior are forms of rbm25-paper",
+        **dict.fromkeys(OF_THE_PAPER, "an option of rbm25-paper"),
+    },
 )
 METHODS = (ROBUST_BM25,)

@@ -14,8 +14,6 @@
 #include "_columns.h"
 
 enum { BOUNDED_COLUMNS = 16 }; /* longer queries would need large tables for long texts */
-/* The logarithm of a smaller number is not estimated: it may be that of a difference that has lost all its digits. */
-static const double LEAST_ESTIMATED = 1e-6;
 /* More than the rounding errors of bounds and estimates; a fifth of it lets hardly fewer columns be computed. */
 static const double SLACK = 1e-4;
 /* The least mass of all other words where a plane touches psi: slopes stay so small that their rounding errors do. */
@@ -28,7 +26,6 @@ enum { WIDTH = 16 }; /* numbers that are worked on together; arrays are filled u
 typedef struct { int32_t row; float share; } Given;
 
 typedef struct {
-    int estimated;       /* whether columns are estimated */
     int64_t cells;       /* rows, filled up with zeros */
     int32_t *blocks;     /* (slots + 1): where a slot's blocks in `given` begin */
     Given *given;        /* what a token of a slot gives to the rows, filled up to whole blocks */
@@ -67,7 +64,6 @@ static int bounds_prepare(
 {
     const int64_t rows = level->rows, columns = level->columns, slots = level->slots, cells = filled_up(rows);
     int failed = 0;
-    bounds->estimated = 1;
     bounds->cells = cells;
     bounds->width = filled_up(2 * half + 1);
     failed |= sized((void **)&bounds->blocks, slots + 1, sizeof(int32_t));
@@ -100,10 +96,7 @@ static int bounds_prepare(
         bounds->window[k] = (float)window[k];
         bounds->window_total += window[k];
     }
-    for (int64_t r = 0; r < rows; r++) {
-        bounds->floor[r] = (float)level->floor[r];
-        bounds->estimated &= level->divergence == JENSEN_SHANNON || bounds->floor[r] > FLT_MIN;
-    }
+    for (int64_t r = 0; r < rows; r++) bounds->floor[r] = (float)level->floor[r];
     for (int64_t j = 0; j < columns; j++)
         for (int64_t r = 0; r <= rows; r++) {
             const double query = level->query[j * (rows + 1) + r];
@@ -150,9 +143,9 @@ static inline float summed_floats(const float *values, int64_t count)
     return summed_lanes(sums);
 }
 
-/* The tangent plane of the Jensen-Shannon part at the column `point`: its slope by row, and the sum over the rows of what doesn't
+/* The tangent plane of psi at the column `point`: its slope by row, and the sum over the rows of what doesn't
    depend on the tokens; values (cells) is room. */
-VECTORISED static float js_tangent(
+VECTORISED static float tangent(
     const float *restrict point, const float *restrict query, const float *restrict floor, float *restrict slope,
     float *restrict values, int64_t cells)
 {
@@ -160,18 +153,6 @@ VECTORISED static float js_tangent(
         const float both = short_logarithm(query[k] + point[k]);
         slope[k] = 0.5f * (both - short_logarithm(point[k]));
         values[k] = 0.5f * query[k] * both + slope[k] * floor[k];
-    }
-    return summed_floats(values, cells);
-}
-
-/* The same of the Kullback-Leibler part. */
-VECTORISED static float kl_tangent(
-    const float *restrict point, const float *restrict query, const float *restrict floor, float *restrict slope,
-    float *restrict values, int64_t cells)
-{
-    for (int64_t k = 0; k < cells; k++) {
-        slope[k] = query[k] / (point[k] > FLT_MIN ? point[k] : FLT_MIN);
-        values[k] = query[k] * short_logarithm(point[k]) - query[k] + slope[k] * floor[k];
     }
     return summed_floats(values, cells);
 }
@@ -238,17 +219,9 @@ static void column_bounds(Bounds *bounds, const Level *level, const Text *text)
     for (int64_t j = 0; j < columns; j++) {
         const double query = level->query[j * (rows + 1) + rows];
         float *restrict slope = bounds->slope;
-        double height, other_slope;
-        if (level->divergence == JENSEN_SHANNON) {
-            const double both = logarithm(query + other);
-            other_slope = 0.5 * (both - logarithm(other));
-            height = (double)js_tangent(point, bounds->query + j * cells, bounds->floor, slope, bounds->values, cells)
-                + 0.5 * query * both - 0.5 * bounds->query_phi[j];
-        } else {
-            other_slope = query / other;
-            height = (double)kl_tangent(point, bounds->query + j * cells, bounds->floor, slope, bounds->values, cells)
-                + query * logarithm(other) - query - bounds->query_phi[j];
-        }
+        const double both = logarithm(query + other), other_slope = 0.5 * (both - logarithm(other));
+        double height = (double)tangent(point, bounds->query + j * cells, bounds->floor, slope, bounds->values, cells)
+            + 0.5 * query * both - 0.5 * bounds->query_phi[j];
         height += other_slope * level->floor[rows];
         for (int64_t k = 0; k < distinct; k++) {
             const int64_t slot = slots[k], end = bounds->blocks[slot + 1];
@@ -288,19 +261,6 @@ VECTORISED static void scale_cells(float *restrict mass, const float *restrict f
     for (int64_t k = 0; k < cells; k++) mass[k] = mass[k] * scale + floor[k];
 }
 
-VECTORISED static void short_logarithms(const float *restrict x, float *restrict out, int64_t cells)
-{
-    for (int64_t k = 0; k < cells; k++) out[k] = short_logarithm(x[k]);
-}
-
-VECTORISED static float short_product(const float *restrict x, const float *restrict y, int64_t cells)
-{
-    float sums[WIDTH] = {0};
-    for (int64_t k = 0; k < cells; k += WIDTH)
-        for (int lane = 0; lane < WIDTH; lane++) sums[lane] += x[k + lane] * y[k + lane];
-    return summed_lanes(sums);
-}
-
 typedef struct { int64_t start, end; } Range;
 
 /* The relevant tokens in the window of column p. */
@@ -323,7 +283,7 @@ static inline void add_exactly(const Bounds *bounds, Level *level, int64_t slot,
     for (int64_t k = 0; k < level->masks; k++) filled_rows[k] |= slot_rows[k];
     for (int64_t k = bounds->blocks[slot]; k < end; k += BLOCK)
         for (int place = 0; place < BLOCK; place++) mass[given[k + place].row] += share * shares[k + place];
-    level->total[0] += share * level->held[slot];
+    level->total += share * level->held[slot];
 }
 
 static void column_exact(Bounds *bounds, Level *level, const Text *text, int64_t p)
@@ -334,11 +294,11 @@ static void column_exact(Bounds *bounds, Level *level, const Text *text, int64_t
         const int64_t t = text->relevant[k];
         add_exactly(bounds, level, text->slot_of[t], text->mass[t] * text->window[t - middle + text->half] * text->shares[p]);
     }
-    column_similarity(level, 0, bounds->similarity + p * level->columns);
+    column_similarity(level, bounds->similarity + p * level->columns);
 }
 
-/* The similarities of column p from all rows in single precision, and how closely that is. */
-static int column_estimate(Bounds *bounds, Level *level, const Text *text, int64_t p)
+/* The similarities of column p from all rows in single precision. */
+static void column_estimate(Bounds *bounds, Level *level, const Text *text, int64_t p)
 {
     const int64_t columns = level->columns, rows = level->rows, cells = bounds->cells, middle = p * text->step;
     const double scale = text->shares[p] / (1 + level->eta);
@@ -353,25 +313,14 @@ static int column_estimate(Bounds *bounds, Level *level, const Text *text, int64
     }
     double other = level->floor[rows] - held * scale;
     if (!(other > 0)) other = 0;
-    const int exact = level->divergence == KULLBACK_LEIBLER && other < LEAST_ESTIMATED;
     scale_cells(mass, bounds->floor, (float)scale, cells);
-    if (exact) {
-        column_exact(bounds, level, text, p);
-    } else if (level->divergence == KULLBACK_LEIBLER) {
-        short_logarithms(mass, bounds->values, cells);
-        for (int64_t j = 0; j < columns; j++)
-            out[j] = (double)short_product(bounds->query + j * cells, bounds->values, cells)
-                + level->query[j * (rows + 1) + rows] * logarithm(other) - bounds->query_phi[j];
-    } else {
-        const double own = (double)short_phi_sum(mass, NULL, bounds->values, cells) + phi(other);
-        for (int64_t j = 0; j < columns; j++) {
-            const double both = (double)short_phi_sum(mass, bounds->query + j * cells, bounds->values, cells)
-                + phi(level->query[j * (rows + 1) + rows] + other);
-            out[j] = 0.5 * (both - own - bounds->query_phi[j]);
-        }
+    const double own = (double)short_phi_sum(mass, NULL, bounds->values, cells) + phi(other);
+    for (int64_t j = 0; j < columns; j++) {
+        const double both = (double)short_phi_sum(mass, bounds->query + j * cells, bounds->values, cells)
+            + phi(level->query[j * (rows + 1) + rows] + other);
+        out[j] = 0.5 * (both - own - bounds->query_phi[j]);
     }
     memset(mass, 0, (size_t)cells * sizeof(float));
-    return exact ? EXACT : ESTIMATE;
 }
 
 /* The weighted sum of what is known of the columns of the window that begins at column `start`. */
@@ -394,8 +343,8 @@ static double window_similarity(
     double value = known_similarity(bounds, level, text, weights, empty, start);
     for (int64_t p = start; p < start + level->columns && p < text->columns && value + SLACK >= enough; p++) {
         if (bounds->known[p] >= wanted) continue;
-        if (wanted == EXACT) column_exact(bounds, level, text, p);
-        bounds->known[p] = (unsigned char)(wanted == EXACT ? EXACT : column_estimate(bounds, level, text, p));
+        (wanted == EXACT ? column_exact : column_estimate)(bounds, level, text, p);
+        bounds->known[p] = (unsigned char)wanted;
         value = known_similarity(bounds, level, text, weights, empty, start);
     }
     return value;
@@ -407,7 +356,6 @@ static double best_window(Bounds *bounds, Level *level, const Text *text, const 
 {
     const int64_t columns = level->columns;
     const int64_t windows = text->columns > columns ? text->columns - columns + 1 : 1;
-    const int closer = bounds->estimated ? ESTIMATE : EXACT;
     int64_t first = 0;
     if (text->columns > 0) column_bounds(bounds, level, text);
     for (int64_t p = 0; p < text->columns; p++) {
@@ -425,7 +373,7 @@ static double best_window(Bounds *bounds, Level *level, const Text *text, const 
     double best = window_similarity(bounds, level, text, weights, empty, first, EXACT, -DBL_MAX), highest = best;
     for (int64_t start = 0; start < windows; start++) {
         if (start == first || bounds->windows[start] + SLACK < highest) continue;
-        bounds->windows[start] = window_similarity(bounds, level, text, weights, empty, start, closer, highest);
+        bounds->windows[start] = window_similarity(bounds, level, text, weights, empty, start, ESTIMATE, highest);
         if (bounds->windows[start] > highest) highest = bounds->windows[start];
     }
     for (int64_t start = 0; start < windows; start++) {

@@ -10,8 +10,6 @@
 
 #include "_loops.h"
 
-enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
-
 /* ln x for positive normal x, with an error of less than two units in the last place. The mantissa m lies between the roots of
    1/2 and 2, and ln m = 2 artanh s for s = (m - 1) / (m + 1); coefficients of FreeBSD's e_log.c. It has no branches and no
    table, so that compilers compute several at a time. */
@@ -54,20 +52,9 @@ VECTORISED static void phis_of_sums(const double *restrict x, const double *rest
     for (int64_t k = 0; k < count; k++) out[k] = phi(x[k] + y[k]);
 }
 
-VECTORISED static void logarithms(const double *restrict x, double *restrict out, int64_t count)
-{
-    for (int64_t k = 0; k < count; k++) out[k] = logarithm(at_least_tiny(x[k]));
-}
-
 /* A cell's part of the similarity, psi of kernels/pyramid/matching.py. */
-static double psi(double a, double b, int divergence)
-{
-    if (divergence == JENSEN_SHANNON) return 0.5 * (phi(a + b) - phi(a) - phi(b));
-    return a * (logarithm(at_least_tiny(b)) - logarithm(at_least_tiny(a)));
-}
+static double psi(double a, double b) { return 0.5 * (phi(a + b) - phi(a) - phi(b)); }
 
-/* Document columns that are added up together, a power of 2. A token lies in the windows of a few columns, by default five. */
-enum { LANES = 8 };
 /* What a token gives to rows is added in blocks, which rows of nothing fill up: most words give to few rows, and blocks spare the
    processor a branch that it can't predict. */
 enum { BLOCK = 4 };
@@ -78,7 +65,6 @@ typedef struct {
     const double *query;      /* (columns, rows + 1): distributions; the last cell is all other words */
     const double *floor;      /* (rows + 1): a document column of nothing but background */
     double eta;
-    int divergence;
     const int64_t *lent_ends; /* (slots + 1): what a token of a slot gives to the rows */
     const int32_t *lent_rows;
     const double *lent;
@@ -87,17 +73,16 @@ typedef struct {
     uint64_t *slot_rows;      /* (slots, masks): the rows that a token of a slot gives to */
     double *other_phi;        /* (columns): phi of the query's mass on all other words */
     double *base;             /* (columns): similarity of a column of nothing but background, without the other words */
-    double *change;           /* (columns, rows): what a filled cell's phi(a + floor) - phi(floor) was; ln floor for KL */
+    double *change;           /* (columns, rows): what a filled cell's phi(a + floor) - phi(floor) was */
     double *alike;            /* (rows): phi(2 floor) - phi(floor) */
     int64_t *own_ends;        /* (rows + 1): the query columns that have more than background in a row, */
     int32_t *own_column;      /* their numbers, */
     double *own_query;        /* their cells in the row, */
     double *own_change;       /* and what these change of phi(2 floor) - phi(floor) */
-    /* document columns that are being added up; with LANES lanes, column p is in lane p mod LANES */
-    int64_t lanes;            /* LANES, or 1 */
-    uint64_t *filled_rows;    /* (lanes, masks): the rows that have mass; all 0 between documents */
-    double *mass;             /* (rows + BLOCK, lanes): all 0 between documents */
-    double total[LANES];      /* mass on all rows */
+    /* the document column that is being added up */
+    uint64_t *filled_rows;    /* (masks): the rows that have mass; all 0 between columns */
+    double *mass;             /* (rows + BLOCK): all 0 between columns */
+    double total;             /* mass on all rows */
     int32_t *touched;         /* (rows): the rows that have mass, as numbers */
     double *cells, *phi_cells, *phi_alike, *values, *added; /* (rows) each */
     double *own_added, *own_phi; /* (columns, rows) each */
@@ -129,8 +114,8 @@ static int level_prepare(Level *level)
     failed |= sized((void **)&level->other, columns, sizeof(double));
     failed |= sized((void **)&level->other_sum, columns, sizeof(double));
     failed |= sized((void **)&level->slot_rows, level->slots * level->masks, sizeof(uint64_t));
-    failed |= sized((void **)&level->filled_rows, level->lanes * level->masks, sizeof(uint64_t));
-    failed |= sized((void **)&level->mass, level->lanes * (rows + BLOCK), sizeof(double));
+    failed |= sized((void **)&level->filled_rows, level->masks, sizeof(uint64_t));
+    failed |= sized((void **)&level->mass, rows + BLOCK, sizeof(double));
     failed |= sized((void **)&level->own_ends, rows + 1, sizeof(int64_t));
     failed |= sized((void **)&level->own_column, columns * rows, sizeof(int32_t));
     failed |= sized((void **)&level->touched, rows, sizeof(int32_t));
@@ -152,9 +137,8 @@ static int level_prepare(Level *level)
         double sum = 0;
         for (int64_t r = 0; r < rows; r++) {
             const double a = query[r], floor = level->floor[r];
-            sum += psi(a, floor, level->divergence);
-            level->change[j * rows + r] =
-                level->divergence == JENSEN_SHANNON ? phi(a + floor) - phi(floor) : logarithm(at_least_tiny(floor));
+            sum += psi(a, floor);
+            level->change[j * rows + r] = phi(a + floor) - phi(floor);
         }
         level->base[j] = sum;
         level->other_phi[j] = phi(query[rows]);
@@ -173,31 +157,7 @@ static int level_prepare(Level *level)
     return GOOD;
 }
 
-/* Adds shares of a token's mass to the columns of all lanes. */
-VECTORISED static void add_to_lanes(
-    double *restrict mass, const int32_t *restrict rows, const double *restrict lent, int64_t count,
-    const double *restrict shares)
-{
-    for (int64_t k = 0; k < count; k++) {
-        double *restrict cell = mass + (int64_t)LANES * rows[k];
-        for (int lane = 0; lane < LANES; lane++) cell[lane] += shares[lane] * lent[k];
-    }
-}
-
-static void token_add(Level *level, int64_t slot, const double *shares, int64_t first, int64_t last)
-{
-    const int64_t masks = level->masks, start = level->lent_ends[slot];
-    const uint64_t *restrict slot_rows = level->slot_rows + slot * masks;
-    add_to_lanes(level->mass, level->lent_rows + start, level->lent + start, level->lent_ends[slot + 1] - start, shares);
-    for (int64_t p = first; p <= last; p++) {
-        const int64_t lane = p & (LANES - 1);
-        uint64_t *restrict filled_rows = level->filled_rows + lane * masks;
-        for (int64_t k = 0; k < masks; k++) filled_rows[k] |= slot_rows[k];
-        level->total[lane] += shares[lane] * level->held[slot];
-    }
-}
-
-/* Adds a share of a token's mass to the only column. */
+/* Adds a share of a token's mass to the column. */
 static void column_add(Level *level, int64_t slot, double share)
 {
     const int64_t masks = level->masks, end = level->lent_ends[slot + 1];
@@ -208,17 +168,16 @@ static void column_add(Level *level, int64_t slot, double share)
     double *restrict mass = level->mass;
     for (int64_t k = 0; k < masks; k++) filled_rows[k] |= slot_rows[k];
     for (int64_t k = level->lent_ends[slot]; k < end; k++) mass[rows[k]] += share * lent[k];
-    level->total[0] += share * level->held[slot];
+    level->total += share * level->held[slot];
 }
 
 /* Turns the mass that was added up into cells, with background, and returns how many there are; empties the column. */
-static int64_t column_cells(Level *level, int64_t lane)
+static int64_t column_cells(Level *level)
 {
     const double scale = 1 / (1 + level->eta);
-    const int64_t lanes = level->lanes;
     const double *restrict floor = level->floor;
-    double *restrict mass = level->mass + lane, *restrict cells = level->cells;
-    uint64_t *restrict filled_rows = level->filled_rows + lane * level->masks;
+    double *restrict mass = level->mass, *restrict cells = level->cells;
+    uint64_t *restrict filled_rows = level->filled_rows;
     int32_t *restrict touched = level->touched;
     int64_t filled = 0;
     for (int64_t k = 0; k < level->masks; k++) {
@@ -227,8 +186,8 @@ static int64_t column_cells(Level *level, int64_t lane)
         for (; bits; bits &= bits - 1) {
             const int32_t r = (int32_t)(64 * k + lowest_bit(bits));
             touched[filled] = r;
-            cells[filled++] = mass[lanes * r] * scale + floor[r];
-            mass[lanes * r] = 0;
+            cells[filled++] = mass[r] * scale + floor[r];
+            mass[r] = 0;
         }
     }
     return filled;
@@ -247,60 +206,50 @@ static double summed(const double *values, int64_t count)
 }
 
 /* s(j, p) of the column that was added up and every query column (Equation at the head of matching.py); empties the column. */
-static void column_similarity(Level *level, int64_t lane, double *out)
+static void column_similarity(Level *level, double *out)
 {
-    const int64_t rows = level->rows, filled = column_cells(level, lane);
-    double other = level->floor[rows] - level->total[lane] / (1 + level->eta);
+    const int64_t rows = level->rows, filled = column_cells(level);
+    double other = level->floor[rows] - level->total / (1 + level->eta);
     if (!(other > 0)) other = 0;
-    level->total[lane] = 0;
+    level->total = 0;
     const int32_t *touched = level->touched;
-    if (level->divergence == KULLBACK_LEIBLER) {
-        logarithms(level->cells, level->phi_cells, filled);
-        for (int64_t j = 0; j < level->columns; j++) {
-            const double *query = level->query + j * (rows + 1), *floor = level->change + j * rows;
-            for (int64_t k = 0; k < filled; k++)
-                level->values[k] = query[touched[k]] * (level->phi_cells[k] - floor[touched[k]]);
-            out[j] = summed(level->values, filled) + level->base[j] + psi(query[rows], other, KULLBACK_LEIBLER);
+    phis(level->cells, level->phi_cells, filled);
+    /* Query columns that have nothing but background in a row all get the same from it. With several of them it is summed
+       once over all rows, and each column adds what its own rows change. */
+    if (level->columns > 2) {
+        int64_t pairs = 0;
+        for (int64_t k = 0; k < filled; k++) level->added[k] = level->floor[touched[k]];
+        phis_of_sums(level->added, level->cells, level->phi_alike, filled);
+        for (int64_t k = 0; k < filled; k++) {
+            const int32_t r = touched[k];
+            level->values[k] = level->phi_alike[k] - level->phi_cells[k] - level->alike[r];
+            for (int64_t m = level->own_ends[r]; m < level->own_ends[r + 1]; m++)
+                level->own_added[pairs++] = level->own_query[m] + level->cells[k];
+        }
+        const double alike = summed(level->values, filled);
+        phis(level->own_added, level->own_phi, pairs);
+        for (int64_t j = 0; j < level->columns; j++) out[j] = alike;
+        pairs = 0;
+        for (int64_t k = 0; k < filled; k++) {
+            const int32_t r = touched[k];
+            for (int64_t m = level->own_ends[r]; m < level->own_ends[r + 1]; m++)
+                out[level->own_column[m]] += level->own_phi[pairs++] - level->phi_alike[k] - level->own_change[m];
         }
     } else {
-        phis(level->cells, level->phi_cells, filled);
-        /* Query columns that have nothing but background in a row all get the same from it. With several of them it is summed
-           once over all rows, and each column adds what its own rows change. */
-        if (level->columns > 2) {
-            int64_t pairs = 0;
-            for (int64_t k = 0; k < filled; k++) level->added[k] = level->floor[touched[k]];
-            phis_of_sums(level->added, level->cells, level->phi_alike, filled);
-            for (int64_t k = 0; k < filled; k++) {
-                const int32_t r = touched[k];
-                level->values[k] = level->phi_alike[k] - level->phi_cells[k] - level->alike[r];
-                for (int64_t m = level->own_ends[r]; m < level->own_ends[r + 1]; m++)
-                    level->own_added[pairs++] = level->own_query[m] + level->cells[k];
-            }
-            const double alike = summed(level->values, filled);
-            phis(level->own_added, level->own_phi, pairs);
-            for (int64_t j = 0; j < level->columns; j++) out[j] = alike;
-            pairs = 0;
-            for (int64_t k = 0; k < filled; k++) {
-                const int32_t r = touched[k];
-                for (int64_t m = level->own_ends[r]; m < level->own_ends[r + 1]; m++)
-                    out[level->own_column[m]] += level->own_phi[pairs++] - level->phi_alike[k] - level->own_change[m];
-            }
-        } else {
-            for (int64_t j = 0; j < level->columns; j++) {
-                const double *query = level->query + j * (rows + 1), *change = level->change + j * rows;
-                for (int64_t k = 0; k < filled; k++) level->added[k] = query[touched[k]];
-                phis_of_sums(level->added, level->cells, level->own_phi, filled);
-                for (int64_t k = 0; k < filled; k++)
-                    level->values[k] = level->own_phi[k] - level->phi_cells[k] - change[touched[k]];
-                out[j] = summed(level->values, filled);
-            }
+        for (int64_t j = 0; j < level->columns; j++) {
+            const double *query = level->query + j * (rows + 1), *change = level->change + j * rows;
+            for (int64_t k = 0; k < filled; k++) level->added[k] = query[touched[k]];
+            phis_of_sums(level->added, level->cells, level->own_phi, filled);
+            for (int64_t k = 0; k < filled; k++)
+                level->values[k] = level->own_phi[k] - level->phi_cells[k] - change[touched[k]];
+            out[j] = summed(level->values, filled);
         }
-        for (int64_t j = 0; j < level->columns; j++) level->other[j] = level->query[j * (rows + 1) + rows] + other;
-        phis(level->other, level->other_sum, level->columns);
-        const double other_phi = phi(other);
-        for (int64_t j = 0; j < level->columns; j++)
-            out[j] = 0.5 * out[j] + level->base[j] + 0.5 * (level->other_sum[j] - level->other_phi[j] - other_phi);
     }
+    for (int64_t j = 0; j < level->columns; j++) level->other[j] = level->query[j * (rows + 1) + rows] + other;
+    phis(level->other, level->other_sum, level->columns);
+    const double other_phi = phi(other);
+    for (int64_t j = 0; j < level->columns; j++)
+        out[j] = 0.5 * out[j] + level->base[j] + 0.5 * (level->other_sum[j] - level->other_phi[j] - other_phi);
 }
 
 #endif

@@ -14,10 +14,8 @@
 #include "_columns.h"
 #include "_loops.h"
 
-enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
-
 /* Raised with every change of a function's arguments or meaning; compiled.py compares it. */
-int kernelsearch_version(void) { return 6; }
+int kernelsearch_version(void) { return 7; }
 
 /* As `summed` of _columns.h, of products. */
 static double inner_product(const double *a, const double *b, int64_t count)
@@ -30,7 +28,7 @@ static double inner_product(const double *a, const double *b, int64_t count)
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/* One similarity per document at one level from windows as long as the query that slide over its columns.
+/* The similarity of each document's best window at one level; windows as long as the query slide over its columns.
 
    words (size): texts one after another; document d is words[starts[d] .. ends[d]-1]. slots (vocabulary): the slot of each
    word; the last slot gives nothing to any row. importance (vocabulary) or NULL: mass of a token. window (2 half + 1): weights
@@ -42,7 +40,7 @@ int kernelsearch_match_level(
     const int64_t *lent_ends, const int32_t *lent_rows, const double *lent, const double *held, int64_t slot_count,
     const double *window, int64_t half, int64_t step,
     const double *query, const double *weights, int64_t columns, int64_t rows, const double *floor, double eta,
-    int divergence, int mode, double *out)
+    double *out)
 {
     const int64_t irrelevant = slot_count - 1;
     int64_t longest = 0;
@@ -52,16 +50,13 @@ int kernelsearch_match_level(
         if (ends[d] - starts[d] > longest) longest = ends[d] - starts[d];
     }
     Level level = {.rows = rows, .columns = columns, .slots = slot_count, .query = query, .floor = floor, .eta = eta,
-                   .divergence = divergence, .lent_ends = lent_ends, .lent_rows = lent_rows, .lent = lent, .held = held,
-                   .total = {0}};
+                   .lent_ends = lent_ends, .lent_rows = lent_rows, .lent = lent, .held = held};
     int32_t *slot_of = NULL, *relevant = NULL, *relevant_before = NULL;
     double *mass = NULL, *similarity = NULL, *empty = NULL, *running = NULL, *known = NULL, *shares = NULL;
     unsigned char *computed = NULL;
     const int by_token = half == 0 && step > 0, windowed = half > 0 && step > 0;
-    const int bounded = windowed && mode == MODE_MAX && columns <= BOUNDED_COLUMNS;
-    const int together = windowed && !bounded && 2 * half / step + 1 <= LANES;
+    const int bounded = windowed && columns <= BOUNDED_COLUMNS;
     Bounds bounds = {0};
-    level.lanes = together ? LANES : 1;
     int failed = level_prepare(&level) != GOOD;
     if (bounded && !failed) failed |= bounds_prepare(&bounds, &level, window, half, longest, longest / step + 1) != GOOD;
     failed |= sized((void **)&slot_of, longest, sizeof(int32_t));
@@ -80,14 +75,13 @@ int kernelsearch_match_level(
         status = OUT_OF_MEMORY;
         goto end;
     }
-    column_similarity(&level, 0, empty);
+    column_similarity(&level, empty);
     for (int64_t d = 0; d < documents; d++) {
         const int32_t *text = words + starts[d];
         const int64_t length = ends[d] - starts[d];
         int64_t relevant_count = 0, next = 0;
         if (d + 1 < documents) prefetch(words + starts[d + 1], (ends[d + 1] - starts[d + 1]) * (int64_t)sizeof *words);
-        /* Counted on instead of divided for: the columns whose windows the last token lies in, and p mod `columns`. */
-        int64_t from = 0, last = 0, turn = 0;
+        int64_t turn = 0; /* p mod `columns`, counted on instead of divided for */
         for (int64_t t = 0; t < length; t++) {
             const int32_t word = text[t];
             if (word < 0 || word >= vocabulary) { status = OUT_OF_RANGE; goto end; }
@@ -102,7 +96,7 @@ int kernelsearch_match_level(
         relevant_before[length] = (int32_t)relevant_count;
         const int64_t filled = step == 0 ? (length > 0) : (length + step - 1) / step;
         const int64_t count = filled > columns ? filled : columns;
-        double best = 0, sum = 0;
+        double best = 0;
         for (int64_t p = 0; p < filled && windowed; p++) {
             const int64_t low = p * step > half ? p * step - half : 0;
             const int64_t high = p * step + half < length ? p * step + half + 1 : length;
@@ -125,37 +119,25 @@ int kernelsearch_match_level(
                 for (int64_t t = 0; t < length; t++) whole += mass[t];
                 for (int64_t k = 0; k < relevant_count; k++)
                     column_add(&level, slot_of[relevant[k]], mass[relevant[k]] / whole);
-                column_similarity(&level, 0, similarity);
+                column_similarity(&level, similarity);
             } else if (by_token) {
                 const int32_t slot = slot_of[p * step];
                 double *table = known + slot * columns;
                 if (!computed[slot]) {
                     column_add(&level, slot, 1.0);
-                    column_similarity(&level, 0, table);
+                    column_similarity(&level, table);
                     computed[slot] = 1;
                 }
                 s = table;
             } else {
                 const int64_t high = p * step + half;
-                if (together) {
-                    while (next < relevant_count && relevant[next] <= high) {
-                        const int64_t t = relevant[next++];
-                        double token_shares[LANES] = {0};
-                        while (from * step < t - half) from++;
-                        while (last + 1 < filled && (last + 1) * step <= t + half) last++;
-                        for (int64_t q = from; q <= last; q++)
-                            token_shares[q & (LANES - 1)] = mass[t] * window[t - q * step + half] * shares[q];
-                        token_add(&level, slot_of[t], token_shares, from, last);
-                    }
-                } else {
-                    const int64_t low = p * step - half;
-                    while (next < relevant_count && relevant[next] < low) next++;
-                    for (int64_t k = next; k < relevant_count && relevant[k] <= high; k++) {
-                        const int64_t t = relevant[k];
-                        column_add(&level, slot_of[t], mass[t] * window[t - p * step + half] * shares[p]);
-                    }
+                const int64_t low = p * step - half;
+                while (next < relevant_count && relevant[next] < low) next++;
+                for (int64_t k = next; k < relevant_count && relevant[k] <= high; k++) {
+                    const int64_t t = relevant[k];
+                    column_add(&level, slot_of[t], mass[t] * window[t - p * step + half] * shares[p]);
                 }
-                column_similarity(&level, together ? p % LANES : 0, similarity);
+                column_similarity(&level, similarity);
             }
             /* running[first column of a window mod columns]: the windows that the columns so far lie in */
             for (int64_t j = 0; j < columns && j <= p; j++)
@@ -165,11 +147,10 @@ int kernelsearch_match_level(
                 const double value = running[oldest];
                 running[oldest] = 0;
                 if (start == 0 || value > best) best = value;
-                sum += value;
             }
             turn = oldest;
         }
-        out[d] = mode == MODE_MAX ? best : mode == MODE_SUM ? sum : sum / (double)(count - columns + 1);
+        out[d] = best;
     }
 end:
     level_free(&level);

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: The environment variable that turns the compiled loops off when it is 0.
 SWITCH = "KERNELSEARCH_COMPILED"
 #: The version of the functions that this module calls; a library of another version, left by an earlier build, is not used.
-VERSION = 6
+VERSION = 7
 OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
 
 #: Types of arguments: an array's address, a size, a number, a choice.
@@ -39,8 +39,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(ADDRESS, SIZE, ADDRESS),
         *(ADDRESS, ADDRESS, ADDRESS, ADDRESS, SIZE),
         *(ADDRESS, SIZE, SIZE),
-        *(ADDRESS, ADDRESS, SIZE, SIZE, ADDRESS, NUMBER),
-        *(CHOICE, CHOICE, ADDRESS),
+        *(ADDRESS, ADDRESS, SIZE, SIZE, ADDRESS, NUMBER, ADDRESS),
     ),
     "kernelsearch_bm25": (*POSTINGS, ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE, SIZE, ADDRESS, ADDRESS),
     "kernelsearch_term_frequencies": (*POSTINGS, ADDRESS, SIZE, ADDRESS, SIZE, ADDRESS),

@@ -13,10 +13,6 @@ from kernelsearch.core import compiled
 from kernelsearch.kernels.pyramid.query_rows import Array, QueryLevel, QueryRows, Scale
 from kernelsearch.kernels.pyramid.text_pyramid import window
 
-#: Modes and divergences by their numbers in the compiled loop.
-MODES = {"max": 0, "mean": 1, "sum": 2}
-DIVERGENCES = {"js": 0, "kl": 1}
-
 
 class WordRanges(NamedTuple):
     """Texts as ranges of an array of word numbers in reading order: text d is words[starts[d]:ends[d]]."""
@@ -32,20 +28,15 @@ def level_scores(
     query: QueryLevel,
     texts: WordRanges,
     scale: Scale,
-    *,
-    mode: str,
-    divergence: str,
-    width: int,
     step: int,
 ) -> Array:
-    """The similarity of each text at a level in double precision, shape (texts,): `local_score` of `matching`.
+    """The similarity of each text's best window at a level in double precision, shape (texts,): `best_windows` of `matching`.
 
-    `library` has the compiled loops, `rows` and `query` are the query's side at `scale`. `mode` is a key of MODES, `divergence`
-    one of DIVERGENCES, `width` the window's width in positions (0: as the scale needs), `step` the distance of the columns
+    `library` has the compiled loops, `rows` and `query` are the query's side at `scale`, `step` is the distance of the columns
     compared.
     """
     whole = scale.spatial == math.inf
-    weights = np.ones(1) if whole else window(scale.spatial, width)
+    weights = np.ones(1) if whole else window(scale.spatial, scale.width)
     lent = rows.lent_by_slot(scale.semantic)
     count, slots, vocabulary, columns = len(texts.starts), len(lent.held), len(rows.slots), len(query.weights)
     size = len(rows.words)
@@ -61,6 +52,6 @@ def level_scores(
         (weights, np.float64, len(weights)), len(weights) // 2, 0 if whole else step,
         (query.columns, np.float64, columns, size + 1), (query.weights, np.float64, columns), columns, size,
         (rows.floor, np.float64, size + 1), rows.eta,
-        DIVERGENCES[divergence], MODES[mode], (out, np.float64, count),
+        (out, np.float64, count),
     )  # fmt: skip
     return out

@@ -5,17 +5,17 @@ background contributes a constant; so the similarity of query column j and docum
 
     s(j, p) = s(j, background) + Σ_{r in column p} [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] + the change of the cell of other words,
 
-with ψ(a, b) = ½ [φ(a+b) - φ(a) - φ(b)], φ(x) = x ln x, for ln 2 - Jensen-Shannon (Eq. 11), and a ln(b/a) for
--KL(query || document). Windows are renormalised to mass one, which makes a window's similarity the mean of its columns'
-similarities: a mean along a diagonal of s. The paper's sum over windows then ranks documents by length; the mean corrects
-this, and the sum is still available.
+with ψ(a, b) = ½ [φ(a+b) - φ(a) - φ(b)], φ(x) = x ln x, for ln 2 - Jensen-Shannon (Eq. 11). Windows are renormalised to mass
+one, which makes a window's similarity the mean of its columns' similarities: a mean along a diagonal of s. A document has that
+of its best window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,10 @@ from scipy import sparse
 
 from kernelsearch.core import compiled
 from kernelsearch.kernels.pyramid.compiled import WordRanges, level_scores
-from kernelsearch.kernels.pyramid.interest_points import points_score
 from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts, samples
-from kernelsearch.kernels.pyramid.text_pyramid import Samples, window
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, spatial_operator, window
 from kernelsearch.kernels.semantic.graph import take_ranges
 
-LOCAL_MODES = ("max", "mean", "sum")
-MODES = (*LOCAL_MODES, "global", "points")
-DIVERGENCES = ("js", "kl")
-#: Columns that global matching interpolates queries and documents to by default.
-GLOBAL_COLUMNS = 8
 #: Tokens under the windows of the document columns that are compared at a time, which bounds the memory of a long document.
 WINDOW_TOKENS = 1 << 21
 #: Tokens of the documents worked on together, which bounds the memory of a level.
@@ -41,98 +35,27 @@ TOKENS = 1 << 15
 SINGLE_ERROR, DOUBLE_ERROR = 1e-5, 1e-12
 
 
-@dataclass(frozen=True)
-class Matcher:
-    """How levels are matched.
+class Divergence(NamedTuple):
+    """How columns are compared.
 
-    `mode` is one of MODES, `divergence` one of DIVERGENCES, `width` the window's width (0: as the scale needs), `step` the
-    distance of the columns that are compared (0: the scale), `columns` the number of columns of mode `global`.
-
-    Parameters of the methods: `rows`, the query; `texts`, the documents; `scale`, a level of `scales`; `query` and `documents`,
-    the two sides at a level; `places`, columns of the texts.
+    `cell(a, b)` is ψ, a cell's part of the similarity, of a query's and a document's probabilities. `excess(a, floor, cells)`
+    is Σ_r [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] over the cells of each document column, shape (query columns, columns).
     """
 
-    scales: tuple[Scale, ...]
-    mode: str = "max"
-    divergence: str = "js"
-    width: int = 0
-    precision: type = np.float64
-    step: int = 0
-    columns: int = GLOBAL_COLUMNS
+    cell: Callable[[Array, Array], Array]
+    excess: Callable[[Array, Array, sparse.csr_matrix], Array]
 
-    @property
-    def error(self) -> float:
-        """How far the similarities of equal texts, or sums of them that cancel, may be from each other by rounding."""
-        return SINGLE_ERROR if self.precision == np.float32 else DOUBLE_ERROR
 
-    def scores(self, rows: QueryRows, texts: Texts) -> Array:
-        """Similarities of the query and each text at each level, shape (texts, levels)."""
-        none = np.empty((0, len(self.scales)))
-        return np.concatenate([none, *(self._part(rows, part) for part in texts.parts(TOKENS))])
+@dataclass(frozen=True)
+class Aligned:
+    """The query's columns, the document's windows (columns, tokens), and triples (query column, document column, weight).
 
-    def scores_of_words(self, rows: QueryRows, texts: WordRanges) -> Array:
-        """The same for texts as word numbers, by the compiled loop for the modes that it has, shape (texts, levels)."""
-        library = compiled.loops() if self.mode in LOCAL_MODES else None
-        if library is None:
-            return self.scores(rows, rows.texts(*take_ranges(*texts)))
-        levels = []
-        for scale in self.scales:
-            step = self.step or scale.step
-            query = rows.query_level(scale, self.width, step=step)
-            levels.append(
-                level_scores(
-                    library, rows, query, texts, scale,
-                    mode=self.mode, divergence=self.divergence, width=self.width, step=step,
-                )
-            )  # fmt: skip
-        return np.column_stack(levels)
+    Only document columns that are compared have a window.
+    """
 
-    def _part(self, rows: QueryRows, texts: Texts) -> Array:
-        if self.mode == "points":
-            return points_score(rows, texts, self.scales, self.width, partial(self.similarity, rows))
-        return np.column_stack([self._level(rows, texts, scale) for scale in self.scales])
-
-    def _level(self, rows: QueryRows, texts: Texts, scale: Scale) -> Array:
-        if self.mode == "global":
-            query, documents = self.global_levels(rows, texts, scale)
-            return global_score(self.similarity(rows, query, documents), query.weights, len(texts.lengths))
-        query, similarity, places = self.local_similarity(rows, texts, scale)
-        return local_score(similarity, query.weights, places, self.mode)
-
-    def similarity(self, rows: QueryRows, query: QueryLevel, documents: DocumentLevel) -> Array:
-        """s(j, p), shape (query columns, document columns)."""
-        return column_similarity(rows, query, documents, self.divergence, self.precision)
-
-    def global_levels(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, DocumentLevel]:
-        """Both sides at a level, interpolated to the same number of columns."""
-        columns = self.columns if np.isfinite(scale.spatial) else 1
-        query = rows.query_level(scale, self.width, columns=columns)
-        return query, rows.document_level(texts, scale, self.width, columns=columns)
-
-    def local_similarity(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, Array, Samples]:
-        """The query at a level, s(j, p), shape (query columns, document columns), and which columns those of the texts are.
-
-        Windows as long as the query slide over them.
-        """
-        step = self.step or None
-        query = rows.query_level(scale, self.width, step=step)
-        places = samples(texts.lengths, scale, at_least=len(query.weights), step=step)
-        if len(places.text) > self._columns_at_a_time(texts, scale):
-            return query, self.similarity_at(rows, query, texts, places, scale), places
-        documents = rows.document_level(texts, scale, self.width, at_least=len(query.weights), step=step)
-        return query, self.similarity(rows, query, documents), places
-
-    def similarity_at(self, rows: QueryRows, query: QueryLevel, texts: Texts, places: Samples, scale: Scale) -> Array:
-        """s(j, p) of the query's columns and document columns at any places, shape (query columns, columns)."""
-        blocks = places.blocks(self._columns_at_a_time(texts, scale))
-        parts = [self.similarity(rows, query, rows.document_columns(texts, block, scale, self.width)) for block in blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _columns_at_a_time(self, texts: Texts, scale: Scale) -> int:
-        span = int(texts.lengths.max(initial=1))
-        if np.isfinite(scale.spatial):
-            span = min(span, len(window(scale.spatial, self.width)))
-        return max(1, WINDOW_TOKENS // max(span, 1))
+    query: QueryLevel
+    window: sparse.csr_matrix
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array]
 
 
 def phi(x: Array) -> Array:
@@ -140,43 +63,12 @@ def phi(x: Array) -> Array:
     return x * np.log(np.maximum(x, np.finfo(x.dtype).tiny))
 
 
-def psi(a: Array, b: Array, divergence: str) -> Array:
-    """A cell's part of the similarity: ½ [φ(a+b) - φ(a) - φ(b)] of ln 2 - JS (`divergence` js), or a ln(b/a) of -KL (kl).
+def psi(a: Array, b: Array) -> Array:
+    """A cell's part of ln 2 - JS, ½ [φ(a+b) - φ(a) - φ(b)].
 
     `a` and `b` are the probabilities of the query's and the document's cell, of shapes that broadcast together.
     """
-    if divergence == "js":
-        return 0.5 * (phi(a + b) - phi(a) - phi(b))
-    tiny = np.finfo(b.dtype).tiny
-    result: Array = a * (np.log(np.maximum(b, tiny)) - np.log(np.maximum(a, tiny)))
-    return result
-
-
-def column_similarity(
-    rows: QueryRows, query: QueryLevel, documents: DocumentLevel, divergence: str, precision: type = np.float64
-) -> Array:
-    """s(j, p) for every query column and document column, shape (query columns, document columns).
-
-    `query` and `documents` are at the same level of `rows`; `divergence` is one of DIVERGENCES. Single `precision` is several
-    times faster and leaves errors of about 1e-6.
-    """
-    a, floor = query.columns[:, :-1], rows.floor[:-1]
-    cells = documents.code.data.astype(precision)
-    cells /= 1 + rows.eta
-    cells += np.repeat(floor.astype(precision), np.diff(documents.code.indptr))
-    other = np.maximum(rows.floor[-1] - documents.held / (1 + rows.eta), 0.0).astype(precision)
-    excess = (_js_excess if divergence == "js" else _kl_excess)(a, floor, _filled(documents.code, cells))
-    excess += psi(query.columns[:, -1].astype(precision)[:, None], other[None, :], divergence)
-    excess += psi(a, floor[None, :], divergence).sum(axis=1)[:, None]
-    return excess if documents.which is None else excess.take(documents.which, axis=1)
-
-
-def _kl_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
-    """Σ_r a_rj [ln b_rp - ln floor_r] over the cells of each document column, shape (query columns, columns)."""
-    logs = np.log(cells.data)
-    logs -= np.repeat(np.log(floor).astype(logs.dtype), np.diff(cells.indptr))
-    result: Array = (_filled(cells, logs).T @ a.T.astype(logs.dtype)).T
-    return result
+    return 0.5 * (phi(a + b) - phi(a) - phi(b))
 
 
 def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
@@ -225,7 +117,113 @@ def _column_sums(cells: sparse.csr_matrix, low: int, high: int, values: Array) -
     return result
 
 
-def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
+#: ln 2 - JS (Eq. 11).
+JENSEN_SHANNON = Divergence(psi, _js_excess)
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Levels matched by the best window: as long as the query, it slides over a document's columns.
+
+    `scales` are the levels, `step` is the distance of the columns that are compared (0: the scale), `divergence` compares
+    columns, in single or double `precision`.
+
+    Parameters of the methods: `rows`, the query; `texts`, the documents; `scale`, a level of `scales`; `query` and `documents`,
+    the two sides at a level; `places`, columns of the texts.
+    """
+
+    scales: tuple[Scale, ...]
+    step: int = 0
+    divergence: Divergence = JENSEN_SHANNON
+    precision: type = np.float64
+
+    @property
+    def error(self) -> float:
+        """How far the similarities of equal texts, or sums of them that cancel, may be from each other by rounding."""
+        return SINGLE_ERROR if self.precision == np.float32 else DOUBLE_ERROR
+
+    def scores(self, rows: QueryRows, texts: Texts) -> Array:
+        """Similarities of the query and each text at each level, shape (texts, levels)."""
+        none = np.empty((0, len(self.scales)))
+        return np.concatenate([none, *(self.part_scores(rows, part) for part in texts.parts(TOKENS))])
+
+    def scores_of_words(self, rows: QueryRows, texts: WordRanges) -> Array:
+        """The same for texts as word numbers, by the compiled loop where it is built, shape (texts, levels)."""
+        library = compiled.loops() if self.divergence is JENSEN_SHANNON else None
+        if library is None:
+            return self.scores(rows, rows.texts(*take_ranges(*texts)))
+        steps = [self.step or scale.step for scale in self.scales]
+        return np.column_stack([
+            level_scores(library, rows, rows.query_level(scale, step), texts, scale, step)
+            for scale, step in zip(self.scales, steps, strict=True)
+        ])  # fmt: skip
+
+    def part_scores(self, rows: QueryRows, texts: Texts) -> Array:
+        """`scores` of one part of the texts."""
+        return np.column_stack([self.level_score(rows, texts, scale) for scale in self.scales])
+
+    def level_score(self, rows: QueryRows, texts: Texts, scale: Scale) -> Array:
+        """The similarity of each text at a level, shape (texts,)."""
+        query, similarity, places = self.local_similarity(rows, texts, scale)
+        return best_windows(similarity, query.weights, places)
+
+    def similarity(self, rows: QueryRows, query: QueryLevel, documents: DocumentLevel) -> Array:
+        """s(j, p), shape (query columns, document columns)."""
+        return column_similarity(rows, query, documents, self.divergence, self.precision)
+
+    def local_similarity(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, Array, Samples]:
+        """The query at a level, s(j, p), shape (query columns, document columns), and which columns those of the texts are."""
+        query = rows.query_level(scale, self.step)
+        places = samples(texts.lengths, scale, at_least=len(query.weights), step=self.step)
+        if len(places.text) > self._columns_at_a_time(texts, scale):
+            return query, self.similarity_at(rows, query, texts, places, scale), places
+        documents = rows.document_level(texts, scale, at_least=len(query.weights), step=self.step)
+        return query, self.similarity(rows, query, documents), places
+
+    def similarity_at(self, rows: QueryRows, query: QueryLevel, texts: Texts, places: Samples, scale: Scale) -> Array:
+        """s(j, p) of the query's columns and document columns at any places, shape (query columns, columns)."""
+        blocks = places.blocks(self._columns_at_a_time(texts, scale))
+        parts = [self.similarity(rows, query, rows.document_columns(texts, block, scale)) for block in blocks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _columns_at_a_time(self, texts: Texts, scale: Scale) -> int:
+        span = int(texts.lengths.max(initial=1))
+        if np.isfinite(scale.spatial):
+            span = min(span, len(window(scale.spatial, scale.width)))
+        return max(1, WINDOW_TOKENS // max(span, 1))
+
+    def alignments(self, rows: QueryRows, text: Texts) -> list[Aligned]:
+        """What is compared at each level for one text that isn't empty."""
+        return [self._alignment(rows, text, scale) for scale in self.scales]
+
+    def _alignment(self, rows: QueryRows, text: Texts, scale: Scale) -> Aligned:
+        query, similarity, places = self.local_similarity(rows, text, scale)
+        values, inside = local_windows(similarity, query.weights, places)
+        best = np.where(inside, values, -np.inf).argmax()
+        mine = np.arange(len(query.weights))
+        return aligned_columns(query, text, places, (mine, best + mine, query.weights), scale)
+
+
+def column_similarity(
+    rows: QueryRows, query: QueryLevel, documents: DocumentLevel, divergence: Divergence, precision: type = np.float64
+) -> Array:
+    """s(j, p) for every query column and document column, shape (query columns, document columns).
+
+    `query` and `documents` are at the same level of `rows`. Single `precision` is several times faster and leaves errors of
+    about 1e-6.
+    """
+    a, floor = query.columns[:, :-1], rows.floor[:-1]
+    cells = documents.code.data.astype(precision)
+    cells /= 1 + rows.eta
+    cells += np.repeat(floor.astype(precision), np.diff(documents.code.indptr))
+    other = np.maximum(rows.floor[-1] - documents.held / (1 + rows.eta), 0.0).astype(precision)
+    excess = divergence.excess(a, floor, with_values(documents.code, cells))
+    excess += divergence.cell(query.columns[:, -1].astype(precision)[:, None], other[None, :])
+    excess += divergence.cell(a, floor[None, :]).sum(axis=1)[:, None]
+    return excess if documents.which is None else excess.take(documents.which, axis=1)
+
+
+def with_values(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
     """The same cells with other values; a constructor would check them all again."""
     other = copy(code)
     other.data = values
@@ -248,24 +246,26 @@ def local_windows(similarity: Array, weights: Array, places: Samples) -> tuple[A
     return values, inside
 
 
-def local_score(similarity: Array, weights: Array, places: Samples, mode: str) -> Array:
-    """One similarity per document from its windows: their `mean`, `max`, or raw `sum` by `mode`, shape (documents,).
+def best_windows(similarity: Array, weights: Array, places: Samples) -> Array:
+    """The similarity of each document's best window, shape (documents,).
 
     `similarity`, `weights` and `places` are those of `local_windows`.
     """
     values, inside = local_windows(similarity, weights, places)
     first = np.flatnonzero(np.diff(places.text, prepend=-1))  # every document has a column
-    if mode == "max":
-        return np.maximum.reduceat(np.where(inside, values, -np.inf), first)
-    total = np.add.reduceat(np.where(inside, values, 0.0), first)
-    return total if mode == "sum" else total / np.add.reduceat(inside.astype(np.float64), first)
+    return np.maximum.reduceat(np.where(inside, values, -np.inf), first)
 
 
-def global_score(similarity: Array, weights: Array, documents: int) -> Array:
-    """One similarity per document where both sides have the same columns: column g with column g, shape (documents,).
-
-    `similarity` has shape (columns, `documents` × columns), `weights` (columns,) are the query's.
-    """
-    count = len(weights)
-    result: Array = np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))
-    return result
+def aligned_columns(
+    query: QueryLevel,
+    text: Texts,
+    places: Samples,
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array],
+    scale: Scale,
+) -> Aligned:
+    """The pairs of `Aligned` with the windows of those of the columns `places` of `text` that they name."""
+    mine, theirs, weights = pairs
+    compared, theirs = np.unique(theirs, return_inverse=True)
+    columns = Samples(places.text[compared], places.position[compared])
+    windows = spatial_operator(text.lengths, columns, scale.spatial, scale.width, text.mass)
+    return Aligned(query, windows, (mine, theirs, weights))

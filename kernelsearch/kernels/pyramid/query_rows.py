@@ -17,13 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid.text_pyramid import (
-    Samples,
-    centred_operator,
-    interpolated_operator,
-    spatial_operator,
-    window,
-)
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, centred_operator, spatial_operator, window
 from kernelsearch.kernels.semantic.graph import RelatedWords, SemanticGraph
 
 Array = NDArray[np.float64]
@@ -31,10 +25,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scale:
-    """One level: the scale along positions and the scale along words."""
+    """One level: the scales along positions and along words, and a window's width in positions (0: as the scale needs)."""
 
     spatial: float
     semantic: float
+    width: int = 0
 
     @property
     def step(self) -> int:
@@ -115,8 +110,7 @@ class QueryRows:
 
     The constructor takes the `graph` of words, the `scales` of the levels, `eta`, the share of the background in a column, and
     the `importance` of each word of the vocabulary, if it differs. Parameters of the methods: `scale`, a level, `semantic` its
-    scale along words, one of those of the constructor; `texts`, texts seen through these rows; `width`, the window's width in
-    positions (0: as the scale needs).
+    scale along words, one of those of the constructor; `texts`, texts seen through these rows.
     """
 
     def __init__(
@@ -156,7 +150,7 @@ class QueryRows:
         self.slots[self.relevant] = np.arange(len(self.relevant), dtype=np.int32)
         self._by_slot = {semantic: self._lent_by_slot(lender) for semantic, lender in lenders.items()}
         self._lent: dict[float, sparse.csr_matrix] = {}
-        self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
+        self._query_levels: dict[tuple[Scale, int], QueryLevel] = {}
         #: the query as a text
         self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
@@ -206,52 +200,45 @@ class QueryRows:
         """The mass that each token gives to the rows together, shape (tokens,)."""
         return self._by_slot[scale.semantic].held[texts.slots]
 
-    def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
-        """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight.
+    def query_level(self, scale: Scale, step: int = 0) -> QueryLevel:
+        """The query smoothed at a level, at every `step`-th column (0: the scale's step), sampled around the query's middle.
 
-        Columns are `columns` interpolated ones, or every `step`-th (default: the scale's step), sampled around the query's
-        middle: a query no longer than a step is one column, which weighs the words to both sides of the middle alike.
+        A query no longer than a step is one column, which weighs the words to both sides of the middle alike.
         """
-        key = (scale, width, columns, step)
+        key = (scale, step or scale.step)
         if key not in self._query_levels:
-            self._query_levels[key] = self._smoothed_query(*key)
+            windows = centred_operator(len(self.query), step or scale.step, scale.spatial, scale.width)
+            self._query_levels[key] = self.smoothed_query(windows, scale)
         return self._query_levels[key]
 
-    def _smoothed_query(self, scale: Scale, width: int, columns: int | None, step: int | None) -> QueryLevel:
+    def smoothed_query(self, windows: Array, scale: Scale) -> QueryLevel:
+        """The query at a level in `windows` (columns, terms).
+
+        A term's weight counts inside its window; a window's mass is its column's weight.
+        """
         # A query is small: plain matrices are quicker here than sparse ones.
-        if columns is not None:
-            window = interpolated_operator(self.own.lengths, columns, scale.spatial, width).toarray()
-        else:
-            window = centred_operator(len(self.query), scale.step if step is None else step, scale.spatial, width)
-        weighted = window * self.weights
+        weighted = windows * self.weights
         mass = weighted.sum(axis=1)
         code = weighted @ self.spread(self.own, scale).T / mass[:, None]
         held = (code + self.eta * self.background) / (1 + self.eta)
         full = np.column_stack([held, np.maximum(1.0 - held.sum(axis=1), 0.0)])
         return QueryLevel(full, mass / mass.sum())
 
-    def document_level(
-        self, texts: Texts, scale: Scale, width: int, *, columns: int | None = None, at_least: int = 1, step: int | None = None
-    ) -> DocumentLevel:
-        """Documents smoothed at a level: interpolated to `columns` columns, or every `step`-th column.
+    def document_level(self, texts: Texts, scale: Scale, *, at_least: int = 1, step: int = 0) -> DocumentLevel:
+        """Documents smoothed at a level, at every `step`-th column (0: the scale's step).
 
         Documents with fewer than `at_least` columns are padded with columns of nothing but background.
         """
-        if columns is None:
-            if 0 < scale.spatial < math.inf:
-                return self._stepped(texts, scale, width, at_least, scale.step if step is None else step)
-            return self.document_columns(texts, samples(texts.lengths, scale, at_least, step), scale, width)
-        count = len(texts.lengths)
-        places = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
-        window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
-        return self._smoothed(texts, window, scale, places, np.arange(count) * columns)
+        if 0 < scale.spatial < math.inf:
+            return self._stepped(texts, scale, at_least, step or scale.step)
+        return self.document_columns(texts, samples(texts.lengths, scale, at_least, step), scale)
 
-    def _stepped(self, texts: Texts, scale: Scale, width: int, at_least: int, step: int) -> DocumentLevel:
+    def _stepped(self, texts: Texts, scale: Scale, at_least: int, step: int) -> DocumentLevel:
         """The same as `document_columns` at every `step`-th position, from the relevant tokens alone.
 
         Other tokens add nothing to the rows; they count in the mass of the windows, by which columns are divided.
         """
-        weights = window(scale.spatial, width)
+        weights = window(scale.spatial, scale.width)
         half = len(weights) // 2
         places = Samples.every(texts.lengths, step, at_least)
         filled = (texts.lengths + step - 1) // step  # columns that begin inside a text; those after them stay empty
@@ -280,7 +267,7 @@ class QueryRows:
         words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(places.text)))
         return DocumentLevel(self.lent(scale.semantic) @ words, words.T @ self._by_slot[scale.semantic].held, places, first)
 
-    def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
+    def document_columns(self, texts: Texts, samples: Samples, scale: Scale) -> DocumentLevel:
         """Documents smoothed at a level, at the columns `samples`; the field `first` needs these in the order of the texts."""
         first = np.searchsorted(samples.text, np.arange(len(texts.lengths)))
         if scale.spatial == 0:
@@ -289,13 +276,16 @@ class QueryRows:
             which = np.full(len(inside), texts.irrelevant)
             which[inside] = texts.slots[(start + samples.position)[inside]]
             return DocumentLevel(self.lent(scale.semantic), self._by_slot[scale.semantic].held, samples, first, which)
-        window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
-        return self._smoothed(texts, window, scale, samples, first)
+        window = spatial_operator(texts.lengths, samples, scale.spatial, scale.width, texts.mass)
+        return self.smoothed(texts, window, scale, samples, first)
 
-    def _smoothed(
+    def smoothed(
         self, texts: Texts, window: sparse.csr_matrix, scale: Scale, samples: Samples, first: NDArray[np.int64]
     ) -> DocumentLevel:
-        """The level whose columns are the windows (columns, tokens) over the texts."""
+        """Documents at a level whose columns are the `window`s (columns, tokens) over the texts.
+
+        `samples` and `first` are those of DocumentLevel.
+        """
         return DocumentLevel(self.code(texts, window, scale), window @ self.held(texts, scale), samples, first)
 
     def code(self, texts: Texts, window: sparse.csr_matrix, scale: Scale) -> sparse.csr_matrix:
@@ -326,11 +316,20 @@ def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
     return out
 
 
-def samples(lengths: NDArray[np.int64], scale: Scale, at_least: int = 1, step: int | None = None) -> Samples:
-    """The columns of texts that a level compares: every `step`-th (default: the step of `scale`), at scale ∞ one per text.
+def samples(lengths: NDArray[np.int64], scale: Scale, at_least: int = 1, step: int = 0) -> Samples:
+    """The columns of texts that a level compares: every `step`-th (0: the step of `scale`), at scale ∞ one per text.
 
     `lengths` (texts,) are in tokens; a short text gets empty columns up to `at_least`, except at scale ∞.
     """
     if scale.spatial == math.inf:
         return Samples(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64))
-    return Samples.every(lengths, scale.step if step is None else step, at_least)
+    return Samples.every(lengths, step or scale.step, at_least)
+
+
+def filled(texts: Texts) -> Texts:
+    """The same `texts`, empty ones with one irrelevant token, so that each has a column of nothing but background."""
+    if texts.lengths.all():
+        return texts
+    places = (np.cumsum(texts.lengths) - texts.lengths)[texts.lengths == 0]
+    mass = None if texts.mass is None else np.insert(texts.mass, places, 1.0)
+    return Texts(np.maximum(texts.lengths, 1), np.insert(texts.slots, places, texts.irrelevant), mass, texts.irrelevant)

@@ -1,22 +1,19 @@
 """Why a document matched at a level: which columns were compared, which words counted, and which tokens contributed to them.
 
-A level's similarity is Σ_jp w_jp s(j, p) for weights w that follow from the mode (the best window, all windows, ...), and s
-is a sum over rows; so the similarity is a sum over words, exactly.
+A level's similarity is Σ_jp w_jp s(j, p) for weights w of what is compared (the columns of the best window), and s is
+a sum over rows; so the similarity is a sum over words, exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid.interest_points import filled, point_similarities, regions
-from kernelsearch.kernels.pyramid.matching import Matcher, local_windows, psi
-from kernelsearch.kernels.pyramid.query_rows import Array, QueryLevel, QueryRows, Scale, Texts
-from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator
+from kernelsearch.kernels.pyramid.matching import Aligned, Matcher
+from kernelsearch.kernels.pyramid.query_rows import Array, QueryRows, Scale, Texts, filled
 
 #: Pairs of a query column and a document column whose cells are computed at a time: 257 rows of them take 35 MB.
 PAIRS = 1 << 14
@@ -44,78 +41,14 @@ class LevelMatch:
     lent: sparse.csr_matrix
 
 
-@dataclass(frozen=True)
-class _Aligned:
-    """The query's columns, the document's windows (columns, tokens), and triples (query column, document column, weight).
-
-    Only document columns that are compared have a window.
-    """
-
-    query: QueryLevel
-    window: sparse.csr_matrix
-    pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array]
-
-
 def level_matches(matcher: Matcher, rows: QueryRows, text: Texts) -> list[LevelMatch]:
     """The matches of the query `rows` and the document `text` at every level of `matcher`, in double precision."""
-    text = filled(text)
-    if matcher.mode == "points":
-        aligned = _points(matcher, rows, text)
-    else:
-        aligned = [_windows(matcher, rows, text, scale) for scale in matcher.scales]
-    return [_reasons(matcher, rows, text, scale, alignment) for scale, alignment in zip(matcher.scales, aligned, strict=True)]
+    text, cell = filled(text), matcher.divergence.cell
+    aligned = zip(matcher.scales, matcher.alignments(rows, text), strict=True)
+    return [_reasons(rows, text, scale, alignment, cell) for scale, alignment in aligned]
 
 
-def _windows(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale) -> _Aligned:
-    if matcher.mode == "global":
-        query, _ = matcher.global_levels(rows, text, scale)
-        columns = np.arange(len(query.weights))
-        window = interpolated_operator(text.lengths, len(columns), scale.spatial, matcher.width, mass=text.mass)
-        return _Aligned(query, window, (columns, columns, query.weights))
-    query, similarity, places = matcher.local_similarity(rows, text, scale)
-    count = len(query.weights)
-    values, inside = local_windows(similarity, query.weights, places)
-    starts = np.flatnonzero(inside)
-    if matcher.mode == "max":
-        starts = starts[values[starts].argmax()][None]
-    share = 1.0 if matcher.mode == "sum" else 1 / len(starts)
-    mine = np.tile(np.arange(count), len(starts))
-    theirs, weights = np.repeat(starts, count) + mine, np.tile(query.weights, len(starts)) * share
-    return _aligned(query, text, places, (mine, theirs, weights), scale, matcher.width)
-
-
-def _aligned(
-    query: QueryLevel,
-    text: Texts,
-    places: Samples,
-    pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array],
-    scale: Scale,
-    width: int,
-) -> _Aligned:
-    """The pairs with the windows of those of the columns `places` that they name."""
-    mine, theirs, weights = pairs
-    compared, theirs = np.unique(theirs, return_inverse=True)
-    columns = Samples(places.text[compared], places.position[compared])
-    window = spatial_operator(text.lengths, columns, scale.spatial, width, mass=text.mass)
-    return _Aligned(query, window, (mine, theirs, weights))
-
-
-def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
-    levels = point_similarities(rows, text, matcher.scales, matcher.width, partial(matcher.similarity, rows))
-    aligned = []
-    for scale, (similarity, weights, mine, _, at) in zip(matcher.scales, levels, strict=True):
-        best = similarity.argmax(axis=1)
-        chosen = Samples(at.text[best], at.position[best])
-        sides = regions(mine, len(rows.query), chosen, text.lengths, scale)
-        near = np.concatenate([side for side, _ in sides])
-        far = np.concatenate([other.position for _, other in sides])
-        pairs = (near, far, np.tile(weights, len(sides)) / len(sides))
-        query = rows.query_level(scale, matcher.width, step=1)
-        aligned.append(_aligned(query, text, Samples.every(text.lengths), pairs, scale, matcher.width))
-    return aligned
-
-
-def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, aligned: _Aligned) -> LevelMatch:
+def _reasons(rows: QueryRows, text: Texts, scale: Scale, aligned: Aligned, cell: Callable[[Array, Array], Array]) -> LevelMatch:
     mine, theirs, weights = aligned.pairs
     code = rows.code(text, aligned.window, scale)
     held = aligned.window @ rows.held(text, scale)
@@ -125,9 +58,9 @@ def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, align
         columns, place = np.unique(theirs[block], return_inverse=True)
         cells = code[:, columns].toarray() / (1 + rows.eta) + rows.floor[:-1, None]
         filled_columns = np.vstack([cells, np.maximum(rows.floor[-1] - held[columns] / (1 + rows.eta), 0.0)]).T
-        parts += weights[block] @ psi(aligned.query.columns[mine[block]], filled_columns[place], matcher.divergence)
+        parts += weights[block] @ cell(aligned.query.columns[mine[block]], filled_columns[place])
     by_column = np.bincount(mine, weights, len(aligned.query.columns))
-    empty = by_column @ psi(aligned.query.columns, rows.floor[None, :], matcher.divergence)
+    empty = by_column @ cell(aligned.query.columns, rows.floor[None, :])
     gain = parts - empty
     used = np.bincount(theirs, weights, aligned.window.shape[0])
     attention = aligned.window.T @ used

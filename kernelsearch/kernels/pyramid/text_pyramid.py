@@ -8,49 +8,42 @@ where word i is at position j. Each level smooths it along positions (Eq. 6) and
 Readings. The printed Gaussians lack a minus sign and a normalisation: the window is exp(-t²/2σ²), normalised, also at a
 text's two ends. At scale ∞ the spatial window is the whole text (the bag of words) and every neighbour in the graph
 counts as much as the word itself. Every column is kept at mass one (divide by N for the paper's Definition 1). The
-Dirichlet part of the code, (x + η b) / (1 + η) with a background b, is added after the smoothing: codes stay sparse, and
-`background` says what every column has on top. Smoothing along positions would leave b as it is; smoothing along words
-would not, since the columns of S sum to one and its rows don't: words with many neighbours would gain.
+Dirichlet part of the code, (x + η b) / (1 + η) with a background b, is added after the smoothing: codes stay sparse.
+Smoothing along positions would leave b as it is; smoothing along words would not, since the columns of S sum to one and
+its rows don't: words with many neighbours would gain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.semantic.graph import SemanticGraph
-
 #: The paper's scales (Section 5): the code itself, three Gaussians, and the whole text.
 SCALES = (0.0, 1.0, 2.0, 4.0, math.inf)
 
-Shape = str | Callable[[NDArray[np.float64]], NDArray[np.float64]]
-#: Window shapes by name, as functions of t / σ.
-SHAPES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    "gaussian": lambda t: np.exp(-0.5 * t**2),
-    "triangle": lambda t: np.maximum(0.0, 1 - np.abs(t) / 2),
-    "box": lambda t: np.ones_like(t),
-}
 
-
-def window(scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[np.float64]:
+def window(scale: float, width: int = 0) -> NDArray[np.float64]:
     """Weights of the offsets -h..h, largest in the middle, not yet normalised; shape (2h+1,).
 
-    `width` is the paper's T; 0 takes as many positions as the scale needs (two scales to each side). `shape` is a name in
-    SHAPES or a function of t/σ.
+    `width` is the paper's T; 0 takes as many positions as the scale needs (two scales to each side).
     """
     if not 0 <= scale < math.inf:
         raise ValueError(f"a window needs a finite scale that isn't negative, not {scale}")
     if scale == 0:
         return np.ones(1)
     half = width // 2 if width else math.ceil(2 * scale)
-    weigh = SHAPES[shape] if isinstance(shape, str) else shape
+    return _gaussian(np.arange(-half, half + 1) / scale)
+
+
+def _gaussian(offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(-t²/2σ²) of offsets t/σ."""
     with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
-        return np.asarray(weigh(np.arange(-half, half + 1) / scale), dtype=np.float64)
+        return np.asarray(np.exp(-0.5 * offsets**2))
 
 
 @dataclass(frozen=True)
@@ -86,11 +79,11 @@ def centred_positions(length: int, step: int) -> NDArray[np.float64]:
     return np.arange(count, dtype=np.float64) * step + (length - 1 - (count - 1) * step) / 2
 
 
-def centred_operator(length: int, step: int, scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[np.float64]:
+def centred_operator(length: int, step: int, scale: float, width: int = 0) -> NDArray[np.float64]:
     """Kᵀ for one text at `centred_positions`, dense, shape (columns, length): rows hold windows that sum to one.
 
-    `length` is the text's, in words, `step` the distance of the columns; `scale`, `width` and `shape` are those of `window`,
-    and at scale ∞ there is one row, the whole text.
+    `length` is the text's, in words, `step` the distance of the columns; `scale` and `width` are those of `window`, and
+    at scale ∞ there is one row, the whole text.
     """
     if scale == math.inf:
         return np.full((1, length), 1 / length)
@@ -99,9 +92,7 @@ def centred_operator(length: int, step: int, scale: float, width: int = 0, shape
     weights = nearest = np.asarray(np.abs(offsets) <= 0.5, dtype=np.float64)
     if scale > 0:
         half = width // 2 if width else math.ceil(2 * scale)
-        weigh = SHAPES[shape] if isinstance(shape, str) else shape
-        with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
-            inside = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
+        inside = np.where(np.abs(offsets) <= max(half, 0.5), _gaussian(offsets / scale), 0.0)
         weights = np.where(inside.sum(axis=1, keepdims=True) > 0, inside, nearest)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -111,19 +102,18 @@ def spatial_operator(
     samples: Samples,
     scale: float,
     width: int = 0,
-    shape: Shape = "gaussian",
     mass: NDArray[np.float64] | None = None,
 ) -> sparse.csr_matrix:
     """Kᵀ for texts one after another, shape (columns, tokens): row p holds the window around sample p, summing to one.
 
-    `lengths` (texts,) are in tokens, `samples` are the columns; `scale`, `width` and `shape` are those of `window`, or `scale`
-    is ∞: the window is the text. `mass` (tokens,) weighs tokens inside their windows, for codes that aren't binary (idf). A
+    `lengths` (texts,) are in tokens, `samples` are the columns; `scale` and `width` are those of `window`, or `scale` is ∞:
+    the window is the text. `mass` (tokens,) weighs tokens inside their windows, for codes that aren't binary (idf). A
     sample beyond its text's end has an empty row.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     size, tokens = lengths[samples.text], int(lengths.sum())
     start = (np.cumsum(lengths) - lengths)[samples.text]
-    weights = np.ones(1) if scale == math.inf else window(scale, width, shape)
+    weights = np.ones(1) if scale == math.inf else window(scale, width)
     half = len(weights) // 2
     # A window is a run of tokens, cut off at its text's two ends.
     low = np.zeros_like(size) if scale == math.inf else np.maximum(samples.position - half, 0)
@@ -148,99 +138,3 @@ def row_sums(data: NDArray[np.floating], indptr: NDArray[np.integer]) -> NDArray
     if len(filled):
         sums[filled] = np.add.reduceat(data, indptr[filled])
     return sums
-
-
-def interpolated_operator(
-    lengths: ArrayLike,
-    columns: int,
-    scale: float,
-    width: int = 0,
-    shape: Shape = "gaussian",
-    mass: NDArray[np.float64] | None = None,
-) -> sparse.csr_matrix:
-    """Kᵀ followed by linear interpolation of each text to `columns` columns, shape (texts × columns, tokens).
-
-    The paper normalises texts to one length this way (Sections 4.1 and 5.1.1). The other parameters are those of
-    `spatial_operator`.
-    """
-    lengths = np.asarray(lengths, dtype=np.int64)
-    text = np.repeat(np.arange(len(lengths)), columns)
-    along = np.tile(np.linspace(0, 1, columns) if columns > 1 else np.array([0.5]), len(lengths))
-    exact = along * np.maximum(lengths[text] - 1, 0)
-    low = np.floor(exact).astype(np.int64)
-    high = np.minimum(low + 1, np.maximum(lengths[text] - 1, 0))
-    share = exact - low
-    near = spatial_operator(lengths, Samples(text, low), scale, width, shape, mass)
-    far = spatial_operator(lengths, Samples(text, high), scale, width, shape, mass)
-    return (near.multiply((1 - share)[:, None]) + far.multiply(share[:, None])).tocsr()
-
-
-@dataclass(frozen=True)
-class Level:
-    """One level of a pyramid: `code` (words × positions, sparse) of the text itself; each column's mass is one.
-
-    `dense()` adds the background of the Dirichlet smoothing, for small examples and pictures.
-    """
-
-    scale: float
-    code: sparse.csc_matrix
-    background: NDArray[np.float64]
-    eta: float
-
-    def dense(self) -> NDArray[np.float64]:
-        """(code + η b) / (1 + η), words × positions."""
-        result: NDArray[np.float64] = (self.code.toarray() + self.eta * self.background[:, None]) / (1 + self.eta)
-        return result
-
-
-def binary_code(tokens: ArrayLike, words: int) -> sparse.csc_matrix:
-    """The code at scale 0: 1 where word i is at position j, shape (words, positions).
-
-    `tokens` (positions,) are word numbers from 0 to `words` - 1; raises ValueError for others.
-    """
-    numbers = np.asarray(tokens, dtype=np.int64)
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= words):
-        raise ValueError(f"word numbers must lie in 0..{words - 1}")
-    return sparse.csc_matrix((np.ones(len(numbers)), numbers, np.arange(len(numbers) + 1)), shape=(words, len(numbers)))
-
-
-def gaussian_pyramid(
-    tokens: ArrayLike,
-    graph: SemanticGraph,
-    *,
-    scales: Sequence[float] = SCALES,
-    semantic_scales: Sequence[float] | None = None,
-    width: int = 0,
-    shape: Shape = "gaussian",
-    eta: float = 0.1,
-    background: ArrayLike | None = None,
-    iterate: bool = False,
-    columns: int | None = None,
-) -> list[Level]:
-    """The levels of one text, one per scale: `tokens` are its word numbers in order of position, `graph` relates the words.
-
-    `width` and `shape` are those of `window`, `eta` is the η of the Dirichlet smoothing. `semantic_scales` smooths words at
-    other scales than positions (the paper uses one for both). `iterate` smooths each level from the one before it, as the paper
-    writes, instead of from the code; it makes little difference. `background` is a distribution over words (uniform if None).
-    `columns` interpolates every level to one length. Raises ValueError where `scales` and `semantic_scales` differ in number,
-    or a token is no word of the graph.
-    """
-    if semantic_scales is not None and len(semantic_scales) != len(scales):
-        raise ValueError(f"{len(scales)} scales but {len(semantic_scales)} semantic scales")
-    base = np.full(graph.words, 1 / graph.words) if background is None else np.asarray(background, dtype=np.float64)
-    start = binary_code(tokens, graph.words)
-    length = start.shape[1]
-    code, levels = start, []
-    for scale, semantic in zip(scales, semantic_scales or scales, strict=True):
-        source = code if iterate else start
-        smoothed = graph.operator(semantic) @ source
-        if columns is not None and not iterate:
-            code = smoothed @ interpolated_operator([length], columns, scale, width, shape).T
-        else:
-            # At scale ∞ there is one distinct column; the level keeps the text's width, so that all levels have one shape.
-            code = smoothed @ spatial_operator([length], Samples.every([length]), scale, width, shape).T
-        shown = code
-        if columns is not None and iterate:
-            shown = code @ interpolated_operator([length], columns, 0.0).T
-        levels.append(Level(scale, sparse.csc_matrix(shown), base, eta))
-    return levels

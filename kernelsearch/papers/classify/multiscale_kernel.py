@@ -20,8 +20,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelsearch.kernels.pyramid.matching import phi
-from kernelsearch.kernels.pyramid.text_pyramid import SCALES, interpolated_operator
+from kernelsearch.kernels.pyramid.text_pyramid import SCALES
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
+from kernelsearch.papers.mslm.text_levels import interpolated_operator
 
 KERNELS = ("frobenius", "rbf", "js")
 PYRAMIDS = ("gaussian", "laplacian")

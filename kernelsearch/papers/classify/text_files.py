@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import lines, parse_json
-from kernelsearch.kernels.semantic.sources import read_similarities
+from kernelsearch.core.errors import InputError, quote
+from kernelsearch.core.reading import lines, parse_json, to_number
 from kernelsearch.papers.classify.text_classifier import LabelledTexts
 
 
@@ -63,3 +63,27 @@ def read_labelled(path: str, graph_texts: str | None = None, graph: str | None =
             raise InputError("both words of a line must be in the training texts; there is no such line", path=graph)
     further = tuple(record.text for record in read_texts(graph_texts)) if graph_texts else ()
     return LabelledTexts(texts, tuple(str(record.label) for record in records), further, similarities)
+
+
+def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
+    """The rows of the file of similarities `path`, `word<TAB>word<TAB>similarity` per line, with similarities in (0, 1].
+
+    Raises InputError, with the line, for another form.
+    """
+    rows = []
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
+        try:
+            word, other, similarity = parts[0], parts[1], to_number(parts[2])
+            if len(parts) != 3 or not word or not other or not 0 < similarity <= 1:
+                raise ValueError
+        except (ValueError, IndexError):
+            raise InputError(
+                f"two words and a similarity above 0, at most 1, were expected: {quote(line)}", path=path, line=number
+            ) from None
+        rows.append((word, other, similarity))
+    if not rows:
+        raise InputError("no similarities in it", path=path)
+    return tuple(rows)

@@ -13,5 +13,13 @@ MULTISCALE_LM = Method(
     learns_from=("topics", "qrels"),
     artefacts=("kernelsearch.rerankers.mslm.artefact:GRAPH",),
     meaning="query's words close together, or related ones",
+    moved={
+        **dict.fromkeys(
+            ("mode", "divergence", "width", "columns", "normalise", "weighting", "rows", "weights", "graph", "source", "hits"),
+            "an option of mslm-paper",
+        ),
+        "one-scale": "the default of mslm-paper, whose scales along words are those along positions",
+        "memory": "set by --memory-limit",
+    },
 )
 METHODS = (MULTISCALE_LM,)

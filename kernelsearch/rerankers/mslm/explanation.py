@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows
 from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
 from kernelsearch.kernels.semantic.graph import sequences
@@ -33,20 +31,20 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     """
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
-    levels = reranker.scaled_levels(raw)
+    levels, deviations = reranker.scaled_levels(raw), reranker.deviations(raw)
     combined = reranker.combined_levels(levels)
     place = reranker.place_of(candidates, doc)
     mix = reranker.settings.mix
     first = (1 - mix) * float(zscores(candidates.scores)[place])
     # 0 where all candidates are alike, then nothing is divided by the deviation.
     spread = float((levels @ reranker.level_weights).std()) if combined.any() else 0.0
-    matches = level_matches(precise(reranker.matcher), rows, reranker.texts(rows, np.array([doc])))
+    matches = level_matches(reranker.matcher, rows, reranker.texts(rows, np.array([doc])))
     text = sequences(reranker.forward, np.array([doc]))[1]
     contributions = [Contribution("first stage", first, "its score, z-scored over the candidates")]
     notes = []
     total = mix * float(combined[place]) + first
     for level, match in enumerate(matches):
-        deviation = float(raw[:, level].std()) * levels[:, level].any() if reranker.settings.normalise == "z" else 1.0
+        deviation = float(deviations[level])
         # A z-score is linear in the similarity, so a level's part is a sum over its words less the average candidate's.
         factor = mix * float(reranker.level_weights[level]) / (deviation * spread) if deviation * spread > 1e-12 else 0.0
         above = float(levels[place, level] - levels[:, level].mean())
@@ -71,8 +69,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
             }
         )
     docid = reranker.forward.docids[doc]
-    extra: dict[str, Any] = {"mode": reranker.settings.mode, "divergence": reranker.settings.divergence, "levels": notes}
-    extra["text"] = list(map(Term, reranker.forward.terms.take(text[:SHOWN_POSITIONS])))
+    extra = {"levels": notes, "text": list(map(Term, reranker.forward.terms.take(text[:SHOWN_POSITIONS])))}
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
 
 
@@ -84,11 +81,6 @@ def _shown_span(match: LevelMatch) -> tuple[int, int]:
 def _heat(values: NDArray[np.floating]) -> list[float]:
     """The value of each position, for heat maps, to four digits."""
     return [float(f"{value:.4g}") for value in values[:SHOWN_POSITIONS].tolist()]
-
-
-def precise(matcher: Matcher) -> Matcher:
-    """The matching of `matcher` in double precision."""
-    return replace(matcher, precision=np.float64)
 
 
 def _name(match: LevelMatch) -> Symbol:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph
-from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.mslm.settings import GraphSettings, MultiScaleFitSettings
 
@@ -36,15 +35,15 @@ class GraphArtefact:
     weights: NDArray[np.float64] | None = None
     learned_for: Mapping[str, Any] | None = None
 
-    def save(self, path: Path, settings: MultiScaleFitSettings, fingerprint: str) -> None:
-        """Saves it as the artefact `path`, with the settings of training and the fingerprint of the index."""
+    def save(self, path: Path, parameters: Mapping[str, Any], fingerprint: str) -> None:
+        """Saves it as the artefact `path`, with the options of training, `parameters`, and the fingerprint of the index."""
         graph = self.graph
         arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
         extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
         if self.weights is not None:
             arrays["weights"] = self.weights
             extra["learned_for"] = self.learned_for
-        artefacts.save(path, KIND, VERSION, arrays=arrays, parameters=settings.to_dict(), fingerprint=fingerprint, extra=extra)
+        artefacts.save(path, KIND, VERSION, arrays=arrays, parameters=dict(parameters), fingerprint=fingerprint, extra=extra)
 
     @classmethod
     def load(cls, path: Path, fingerprint: str, words: int) -> GraphArtefact:
@@ -75,34 +74,17 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def build_graph(
-    index: OpenedIndex, settings: MultiScaleFitSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
+    index: OpenedIndex, settings: GraphSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
 ) -> SemanticGraph:
-    """The graph of related words of `index` that the training options `settings` ask for.
+    """The graph of the words of `index` that occur together, as the training options `settings` ask for.
 
-    `limit` bounds the memory of counting co-occurrences, `engine` runs the tasks. Raises OptionError where a source is missing.
+    `limit` bounds the memory of counting co-occurrences, `engine` runs the tasks.
     """
-    kind, source = settings.graph, settings.source
-    if kind == "cooccurrence":
-        pairs = settings.memory or (PAIRS if limit is None else min(PAIRS, limit.pairs))
-        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings.window))
-        mapper = partial((engine or LocalEngine()).map, label="graph")
-        return cooccurrence_graph(index.forward, max_pairs=pairs, block=block, mapper=mapper, **graph_parameters(settings))
-    if source is None:
-        raise OptionError(
-            Flag("graph", "mslm", value=kind),
-            f" needs {'a file' if kind == 'vectors' else 'a folder'}",
-            option=Flag("source", "mslm"),
-        )
-    make = vectors_graph if kind == "vectors" else wordnet_graph
-    return make(
-        Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings.neighbours
-    )
-
-
-def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
-    """The options of GraphSettings in `settings`, as parameters of `cooccurrence_graph`."""
+    pairs, block = (PAIRS, BLOCK) if limit is None else (min(PAIRS, limit.pairs), min(BLOCK, limit.tokens(settings.window)))
+    mapper = partial((engine or LocalEngine()).map, label="graph")
     values = settings.to_dict()
-    return {option.key: values[option.key] for option in GraphSettings.options}
+    parameters = {option.key: values[option.key] for option in GraphSettings.options}
+    return cooccurrence_graph(index.forward, max_pairs=pairs, block=block, mapper=mapper, **parameters)
 
 
 def has_graph(index: OpenedIndex) -> bool:
@@ -120,14 +102,14 @@ def quick_graph(index: OpenedIndex) -> SemanticGraph:
         raise ArtefactError(f"no graph of related words here; {command} builds it", path=path)
     logger.info("mslm: building a graph of related words (once; `%s` does it with other settings)", command)
     settings = MultiScaleFitSettings()
-    graph = cooccurrence_graph(index.forward, **graph_parameters(settings))
+    graph = build_graph(index, settings)
     try:
-        GraphArtefact(graph).save(path, settings, index.fingerprint)
+        GraphArtefact(graph).save(path, settings.to_dict(), index.fingerprint)
     except InputError as problem:
         logger.info("mslm: the graph is not saved: %s", problem)
     return graph
 
 
-def training_command(index: OpenedIndex, judged: bool = False) -> str:
-    """The command that trains mslm on `index`; with `judged`, from judgements, which learns level weights, too."""
-    return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")
+def training_command(index: OpenedIndex) -> str:
+    """The command that trains mslm on `index`."""
+    return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm"

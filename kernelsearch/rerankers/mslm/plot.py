@@ -36,13 +36,14 @@ def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
     `reranker` is the method, `doc` the document's row, `path` the file.
     """
     semantic = max(scale.semantic for scale in reranker.scales)
-    levels = tuple(Scale(scale, semantic if scale else 0.0) for scale in SCALES)
-    matched = tuple(Scale(scale, semantic) for scale in MATCHED)
+    width = reranker.scales[0].width
+    levels = tuple(Scale(scale, semantic if scale else 0.0, width) for scale in SCALES)
+    matched = tuple(Scale(scale, semantic, width) for scale in MATCHED)
     rows = reranker.rows(query, scales=(*levels, *matched))
     texts = reranker.texts(rows, np.array([doc]))
     tokens = sequences(reranker.forward, np.array([doc]))[1]
     positions = _positions(int(texts.lengths[0]), POSITIONS)
-    maps = [_dense(rows, texts, scale, reranker.settings.width, positions) for scale in levels]
+    maps = [_dense(rows, texts, scale, positions) for scale in levels]
     chosen = _drawn(rows, maps)
     names = [reranker.forward.terms[int(rows.words[row])] for row in chosen]
     figure = new_figure(12, 2.6 + 0.19 * len(chosen) + 2.4)
@@ -63,11 +64,11 @@ def _positions(length: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, max(length - 1, 0), min(max(length, 1), most)).astype(np.int64))
 
 
-def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def _dense(rows: QueryRows, texts: Texts, scale: Scale, positions: NDArray[np.int64]) -> NDArray[np.float64]:
     """The document's code over the query's rows at the positions, shape (rows, positions)."""
     # At scale ∞ all columns are alike.
     places = positions if math.isfinite(scale.spatial) else positions[:1]
-    columns = rows.document_columns(texts, Samples(np.zeros_like(places), places), scale, width)
+    columns = rows.document_columns(texts, Samples(np.zeros_like(places), places), scale)
     return np.broadcast_to(columns.written_out()[0], (len(rows.words), len(positions)))
 
 
@@ -81,9 +82,9 @@ def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64
 
 def _draw_matches(axis: Axes, reranker: MultiScaleLM, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
     """Draws window similarities by position, each scale from its lowest (0) to its best (1), which has a dot."""
-    matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
+    matcher = Matcher(scales, divergence=reranker.matcher.divergence)
     for colour, scale in zip(COLOURS, scales, strict=False):
-        side = rows.query_level(scale, matcher.width, step=1)
+        side = rows.query_level(scale, step=1)
         count = len(side.weights)
         starts = _positions(max(int(texts.lengths[0]) - count + 1, 1), max(1, POSITIONS // count))
         position = (starts[:, None] + np.arange(count)).ravel()

@@ -11,7 +11,7 @@ import logging
 import math
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,32 +20,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.caching import once_per_object
-from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.pyramid.compiled import WordRanges
-from kernelsearch.kernels.pyramid.matching import LOCAL_MODES, Matcher
+from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences, take_ranges
 from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.mslm import MULTISCALE_LM
-from kernelsearch.rerankers.mslm.graph import GraphArtefact, build_graph, quick_graph, training_command
-from kernelsearch.rerankers.mslm.settings import MatchingSettings, MultiScaleFitSettings, MultiScaleSettings
+from kernelsearch.rerankers.mslm.graph import GraphArtefact, build_graph, quick_graph
+from kernelsearch.rerankers.mslm.settings import GraphSettings, MultiScaleFitSettings, MultiScaleSettings
 
 logger = logging.getLogger(__name__)
 
 #: Tokens of a collection whose texts are kept in reading order in memory, four bytes each.
 IN_MEMORY = 4_000_000
 
-#: The options of matching that learned level weights depend on, besides the scales themselves.
-MATCHING_OPTIONS = tuple(
-    option.key for option in MatchingSettings.options if option.key not in ("scales", "semantic", "one_scale")
-)
+#: Candidates per judged topic that level weights are learned from.
+HITS = 100
+#: Words per query that are told apart, related words included.
+ROWS = 256
+
+#: What learned level weights depend on besides the settings: this way of matching, in the options of `mslm-paper`.
+FORM = {
+    "mode": "max", "divergence": "js", "width": 0, "columns": 8, "normalise": "z", "weighting": "idf", "rows": ROWS,
+}  # fmt: skip
 
 #: Bounds of --mslm.scales: a window is four scales wide, and every level takes its time.
 WIDEST, MOST_LEVELS = 1000.0, 16
@@ -64,40 +69,47 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
 
     method = MULTISCALE_LM
+    #: Words per query that are told apart.
+    limit = ROWS
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.scales = level_scales(self.settings)
-        settings = self.settings
-        self.matcher = Matcher(
-            self.scales, settings.mode, settings.divergence, settings.width,
-            precision=np.float64 if settings.mode in LOCAL_MODES else np.float32,
-            step=settings.step, columns=settings.columns,
-        )  # fmt: skip
+        self.scales = self.make_scales()
+        self.matcher = self.make_matcher()
         self.forward = index.forward
         self.forward.require_positions()
+        self.artefact: GraphArtefact | None = None
         self.graph, self.level_weights = self._load()
         self._cache = threading.local()
 
+    def make_scales(self) -> tuple[Scale, ...]:
+        """The levels that the options describe; raises OptionError where their numbers don't match."""
+        return level_scales(self.settings.scales, self.settings.semantic, self.name)
+
+    def make_matcher(self) -> Matcher:
+        """How the levels are matched."""
+        return Matcher(self.scales, self.settings.step)
+
+    def matching_options(self) -> dict[str, Any]:
+        """The options that level weights depend on, as JSON has them."""
+        levels = [[str(scale.spatial), str(scale.semantic)] for scale in self.scales]
+        return {**FORM, "step": self.settings.step, "eta": self.settings.eta, "levels": levels}
+
+    def graph_folder(self) -> Path:
+        """Where the graph is, or would be."""
+        return Path(self.settings.model) if self.settings.model else self.index.artefacts / MULTISCALE_LM.name
+
     def _load(self) -> tuple[SemanticGraph, NDArray[np.float64]]:
-        """The graph and the level weights (levels,), trained ones where they exist."""
-        path = Path(self.settings.model) if self.settings.model else self.index.artefacts / self.name
-        wanted, uniform = self.settings.weights, uniform_weights(len(self.scales))
-        command = training_command(self.index, judged=True)
+        """The graph and the level weights (levels,), learned ones where they were learned for the same matching options."""
+        path, uniform = self.graph_folder(), uniform_weights(len(self.scales))
         if not self.settings.model and not path.exists():
-            if wanted == "learned":
-                raise ArtefactError(f"no level weights here; {command} learns them", path=path)
             if all(scale.semantic == 0 for scale in self.scales):
                 return SemanticGraph.empty(len(self.forward.terms)), uniform
             return quick_graph(self.index), uniform
-        artefact = self.index.opened(GraphArtefact.load, path, self.index.fingerprint, len(self.forward.terms))
-        self._artefact = artefact  # others share it as long as it is referred to
-        learned_for = {**matching_options(MatchingSettings()), **(artefact.learned_for or {})}
-        weights = artefact.weights if learned_for == matching_options(self.settings) else None
-        if wanted == "learned" and weights is None:
-            reason = "not learned (without judgements)" if artefact.weights is None else "learned for other matching options"
-            raise ArtefactError(f"level weights were {reason}; {command} learns them", path=path)
-        return artefact.graph, uniform if weights is None or wanted == "uniform" else weights
+        # Others share it as long as it is referred to.
+        self.artefact = self.index.opened(GraphArtefact.load, path, self.index.fingerprint, len(self.forward.terms))
+        weights = self.artefact.weights if self.artefact.learned_for == self.matching_options() else None
+        return self.artefact.graph, uniform if weights is None else weights
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: MultiScaleFitSettings) -> Path:
@@ -105,32 +117,42 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
         Where topics and judgements are given, level weights (BEM, Eq. 13) are learned and saved with it.
         """
+        return cls.fit_graph(index, data, settings, build_graph, HITS)
+
+    @classmethod
+    def fit_graph(
+        cls, index: OpenedIndex, data: TrainingData, settings: GraphSettings, build: Callable[..., SemanticGraph], hits: int
+    ) -> Path:
+        """`fit` with a graph from `build`, which takes what `build_graph` takes, and weights from `hits` candidates per topic.
+
+        Options of train that search has too are those that the weights are learned with.
+        """
         if bool(data.topics) != bool(data.qrels):
             raise OptionError(
-                "level weights need both ", Flag("topics"), " and ", Flag("qrels"), option=Flag("rerank", value="mslm")
+                "level weights need both ", Flag("topics"), " and ", Flag("qrels"), option=Flag("rerank", value=cls.method.name)
             )
         index.forward.require_terms()
-        path = data.folder(index, cls.method.name)
-        graph = build_graph(index, settings, data.memory_limit, data.engine)
+        path, values = data.folder(index, cls.method.name), settings.to_dict()
+        graph = build(index, settings, data.memory_limit, data.engine)
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
         if not data.qrels:
-            GraphArtefact(graph).save(path, settings, index.fingerprint)
+            GraphArtefact(graph).save(path, values, index.fingerprint)
             return path
-        values = settings.to_dict()
-        matching = {option.key: values[option.key] for option in MatchingSettings.options}
+        searched = {option.key for option in cls.method.options}
         # What was trained before is replaced only when the weights are learned.
         with tempfile.TemporaryDirectory(prefix="kernelsearch-mslm-") as scratch:
             unweighted = Path(scratch) / "graph"
-            GraphArtefact(graph).save(unweighted, settings, index.fingerprint)
-            weights = cls(index, model=str(unweighted), weights="uniform", **matching).learn(data, settings.hits)
-        GraphArtefact(graph, weights, matching_options(settings)).save(path, settings, index.fingerprint)
+            GraphArtefact(graph).save(unweighted, values, index.fingerprint)
+            reranker = cls(index, model=str(unweighted), **{key: value for key, value in values.items() if key in searched})
+            weights = reranker.learn(data, hits)
+        GraphArtefact(graph, weights, reranker.matching_options()).save(path, values, index.fingerprint)
         return path
 
     def learn(self, data: TrainingData, hits: int) -> NDArray[np.float64]:
         """BEM-MLM level weights (Eq. 13) from the best `hits` candidates of judged topics, shape (levels,).
 
-        Levels are z-scored per query first, unless --mslm.normalise is none. Weights are uniform where no level prefers
-        relevant documents; InputError is raised where no topic has both relevant and other candidates.
+        Weights are uniform where no level prefers relevant documents; InputError is raised where no topic has both relevant and
+        other candidates.
         """
         judged = [qid for qid in data.topics if qid in data.qrels]
         queries = self.index.lucene.queries([data.topics[qid] for qid in judged], judged)
@@ -159,9 +181,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         return np.asarray(counts / max(1.0, counts.sum()))
 
     @cached_property
-    def _importance(self) -> NDArray[np.float64] | None:
-        if self.settings.weighting == "none":
-            return None
+    def importance(self) -> NDArray[np.float64] | None:
+        """The weight of each word of the index before smoothing, its idf, shape (words,); None: all alike."""
         return ranking_models.idf(self.forward.df, self.forward.statistics.documents).astype(np.float64)
 
     def query_words(self, query: Query) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -170,17 +191,16 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         weights = np.asarray(query.weights, dtype=np.float64)
         known = (words >= 0) & (weights > 0)
         words, weights = words[known], weights[known]
-        return words, weights if self._importance is None else weights * self._importance[words]
+        return words, weights if self.importance is None else weights * self.importance[words]
 
     def rows(self, query: Query, scales: tuple[Scale, ...] | None = None) -> QueryRows:
         """The rows of the pyramid of the query's and related words, at the method's scales or others; CannotAct without any."""
         words, weights = self.query_words(query)
         if not len(words):
             raise CannotAct("no word of the query is in the index")
-        settings = self.settings
         return QueryRows(
             self.graph, words, weights, self._background, scales or self.scales,
-            eta=settings.eta, limit=settings.rows, importance=self._importance,
+            eta=self.settings.eta, limit=self.limit, importance=self.importance,
         )  # fmt: skip
 
     def texts(self, rows: QueryRows, docs: NDArray[np.integer]) -> Texts:
@@ -217,7 +237,11 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
     def scaled_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Level similarities of a query's candidates as they are weighted, shape (candidates, levels)."""
-        return zscores(levels, self.matcher.error) if self.settings.normalise == "z" else levels
+        return zscores(levels, self.matcher.error)
+
+    def deviations(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What `scaled_levels` divides each level by, shape (levels,); 0 for a level that orders nothing."""
+        return np.asarray(levels.std(axis=0) * self.scaled_levels(levels).any(axis=0))
 
     def combined_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """The z-scores of the weighted sums of `scaled_levels` (candidates, levels), shape (candidates,)."""
@@ -256,29 +280,20 @@ def _reading_order(forward: ForwardIndex) -> tuple[NDArray[np.int64], NDArray[np
     return sequences(forward, np.arange(len(forward)))
 
 
-def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
-    """The levels that the options `settings` describe; raises OptionError where scales don't match each other or the mode."""
-    points = settings.mode == "points"
-    spatial = settings.scales or ((1.0, 2.0, 4.0, 8.0) if points else (8.0,))
-    semantic = spatial if settings.one_scale else settings.semantic
-    if len(semantic) == 1:
-        semantic = semantic * len(spatial)
-    if len(semantic) != len(spatial):
+def level_scales(spatial: Sequence[float], semantic: Sequence[float], owner: str, width: int = 0) -> tuple[Scale, ...]:
+    """The levels with scales `spatial` along positions and `semantic` along words, one for all or one per level.
+
+    `width` is that of windows. Raises OptionError, with an option of the method `owner`, for scales that don't match each other
+    or bounds.
+    """
+    if len(semantic) not in (1, len(spatial)):
         raise OptionError(
             f"{len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected",
-            option=Flag("semantic", "mslm"),
+            option=Flag("semantic", owner),
         )
     if len(spatial) > MOST_LEVELS:
-        raise OptionError(f"{len(spatial)} scales; at most {MOST_LEVELS} can be used", option=Flag("scales", "mslm"))
+        raise OptionError(f"{len(spatial)} scales; at most {MOST_LEVELS} can be used", option=Flag("scales", owner))
     if any(WIDEST < scale < math.inf for scale in spatial):
-        raise OptionError(f"a scale above {WIDEST:g}; inf takes the whole text", option=Flag("scales", "mslm"))
-    if points and (len(spatial) < 2 or math.inf in spatial or list(spatial) != sorted(set(spatial))):
-        raise OptionError("interest points need two or more finite scales in ascending order", option=Flag("scales", "mslm"))
-    return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))
-
-
-def matching_options(settings: MatchingSettings) -> dict[str, Any]:
-    """The options of `settings` that level weights depend on, as JSON has them."""
-    values = settings.to_dict()
-    options = {key: values[key] for key in MATCHING_OPTIONS}
-    return {**options, "levels": [[str(scale.spatial), str(scale.semantic)] for scale in level_scales(settings)]}
+        raise OptionError(f"a scale above {WIDEST:g}; inf takes the whole text", option=Flag("scales", owner))
+    words = semantic if len(semantic) == len(spatial) else [*semantic] * len(spatial)
+    return tuple(Scale(place, word, width) for place, word in zip(spatial, words, strict=True))

@@ -1,4 +1,4 @@
-"""Graphs of related words from external sources: a file of similarities or word vectors, or a folder of WordNet.
+"""Graphs of related words from external sources: a file of word vectors, or a folder of WordNet.
 
 The paper recommends such graphs over one estimated on the collection itself (Section 2.2). External words are mapped to
 terms by the analyser of the index; forms of the same term ("connected", "connection") share one node.
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, quote
-from kernelsearch.core.reading import lines, to_number
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import lines
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 TermIds = Callable[[Sequence[str]], NDArray[np.int32]]
@@ -32,30 +32,6 @@ def terms_of(words: Sequence[str], term_ids: TermIds, analyze: Analyze) -> NDArr
     """
     tokens = analyze(list(words))
     return term_ids([terms[0] if len(terms) == 1 else "" for terms in tokens])
-
-
-def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
-    """The rows of the file of similarities `path`, `word<TAB>word<TAB>similarity` per line, with similarities in (0, 1].
-
-    Raises InputError, with the line, for another form.
-    """
-    rows = []
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
-        try:
-            word, other, similarity = parts[0], parts[1], to_number(parts[2])
-            if len(parts) != 3 or not word or not other or not 0 < similarity <= 1:
-                raise ValueError
-        except (ValueError, IndexError):
-            raise InputError(
-                f"two words and a similarity above 0, at most 1, were expected: {quote(line)}", path=path, line=number
-            ) from None
-        rows.append((word, other, similarity))
-    if not rows:
-        raise InputError("no similarities in it", path=path)
-    return tuple(rows)
 
 
 def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:

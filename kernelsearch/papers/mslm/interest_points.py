@@ -46,17 +46,17 @@ def interest_points(strengths: Array, text: NDArray[np.integer]) -> NDArray[np.b
     return result
 
 
-def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int) -> Array:
+def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> Array:
     """Mass of `texts` on the query's `rows` at a level minus that at the next one, shape (levels, tokens).
 
-    `scales` are those of the levels, finest first; the coarsest one is compared with nothing at all. `width` is the window's
-    width (0: as the scale needs). Every text must have a token.
+    `scales` are those of the levels, finest first; the coarsest one is compared with nothing at all. Every text must have a
+    token.
     """
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     masses = []
     for scale in scales:
         own = rows.held(texts, scale)
-        weights = window(scale.spatial, width)
+        weights = window(scale.spatial, scale.width)
         half = len(weights) // 2
         # A gap of half a window between texts keeps them apart, so that one convolution smooths all of them.
         place = np.arange(len(text)) + text * half
@@ -84,40 +84,27 @@ def _smoothed(signal: Array, weights: Array) -> Array:
     return total
 
 
-def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:
-    """One similarity per text and level from matching interest points, shape (texts, levels).
-
-    `rows`, `scales` (finite) and `width` are those of `laplacian_strengths`; `similarity` compares the columns of both sides,
-    shape (query columns, document columns). A text may be empty.
-    """
-    levels = point_similarities(rows, filled(texts), scales, width, similarity)
-    return np.column_stack(
-        [weights @ np.maximum.reduceat(similarities, first, axis=1) for similarities, weights, _, first, _ in levels]
-    )
-
-
 def point_similarities(
-    rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity
+    rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], similarity: Similarity
 ) -> list[tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Samples]]:
     """For each level: similarities (query points, document points), the query points' weights and columns, each text's first
     document point, and where the document points are.
 
-    `rows`, `texts` (none empty), `scales`, `width` and `similarity` are those of `points_score`.
+    `rows`, `texts` (none empty) and `scales` (finite) are those of `laplacian_strengths`; `similarity` compares the columns of
+    both sides, shape (query columns, document columns).
     """
-    query_points = interest_points(
-        laplacian_strengths(rows, rows.own, scales, width), np.zeros(len(rows.query), dtype=np.int64)
-    )
+    query_points = interest_points(laplacian_strengths(rows, rows.own, scales), np.zeros(len(rows.query), dtype=np.int64))
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     position = np.arange(len(text)) - np.repeat(np.cumsum(texts.lengths) - texts.lengths, texts.lengths)
-    document_points = interest_points(laplacian_strengths(rows, texts, scales, width), text)
+    document_points = interest_points(laplacian_strengths(rows, texts, scales), text)
     levels = []
     for level, scale in enumerate(scales):
         mine, theirs = np.flatnonzero(query_points[level]), np.flatnonzero(document_points[level])
         at = Samples(text[theirs], position[theirs])
-        side = rows.query_level(scale, width, step=1)
+        side = rows.query_level(scale, step=1)
         near, far = zip(*regions(mine, len(rows.query), at, texts.lengths, scale), strict=True)
         samples = Samples(np.tile(at.text, len(far)), np.concatenate([shifted.position for shifted in far]))
-        columns = rows.document_columns(texts, samples, scale, width)
+        columns = rows.document_columns(texts, samples, scale)
         # Columns of several regions are compared once.
         wanted, place = np.unique(np.concatenate(near), return_inverse=True)
         pairs = similarity(QueryLevel(side.columns[wanted], side.weights[wanted]), columns)
@@ -147,12 +134,3 @@ def regions(
         )
         for offset in (-reach, 0, reach)
     ]
-
-
-def filled(texts: Texts) -> Texts:
-    """The same `texts`, empty ones with one irrelevant token, so that each has a column of nothing but background."""
-    if texts.lengths.all():
-        return texts
-    places = (np.cumsum(texts.lengths) - texts.lengths)[texts.lengths == 0]
-    mass = None if texts.mass is None else np.insert(texts.mass, places, 1.0)
-    return Texts(np.maximum(texts.lengths, 1), np.insert(texts.slots, places, texts.irrelevant), mass, texts.irrelevant)

@@ -33,8 +33,6 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("auto", "depth"): {"depth": 40},
     ("klsa", "lambda"): {"z": 5},
     ("klsa", "dims"): {"z": 5},
-    ("klsa", "cosine"): {"z": 5},
-    ("klsa", "scores"): {"z": 5, "retrieve": 50},
     ("mslm", "columns"): {"mode": "global"},
     ("mslm", "step"): {"width": 9},
     ("mslm", "one_scale"): {"scales": (0.0, 2.0, 8.0)},
@@ -64,11 +62,9 @@ ELSEWHERE = {
     ("auto", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
     ("dense", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
     ("dense", "retrieve"): "needs vectors: tests/rerankers/test_dense.py",
-    ("dense", "effort"): "needs vectors: tests/rerankers/test_dense.py",
     ("fusion", "model"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "depth"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
-    ("klsa", "effort"): "accuracy of FAISS, exact on a collection of this size: tests/rerankers/test_klsa.py",
     ("klsa", "basis"): "a folder: tests/rerankers/test_klsa.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
     ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
@@ -84,10 +80,6 @@ ELSEWHERE = {
 LEVELS = {"scales": (1.0, 4.0)}
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
-    ("klsa", "k3"): {"k3": 5.0},
-    ("klsa", "mu"): {"kernel": "dirichlet"},
-    ("klsa", "jm_lambda"): {"kernel": "jm"},
-    **{("klsa", option): {"kernel": "polynomial(bm25)"} for option in ("degree", "offset")},
     **{("klsa", option): {"kernel": "rbf(bm25)", "landmarks": 30} for option in ("gamma", "landmarks", "random_state")},
     **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
     **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
@@ -116,13 +108,8 @@ FITTED_TEXTS = {
 }
 #: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
 FITTED_ELSEWHERE = {
-    ("klsa", "solver"): "all solvers find the same eigenvectors: below",
-    ("klsa", "tolerance"): "accuracy of the randomised solver: below",
-    ("klsa", "memory"): "memory, not values: below",
-    ("klsa", "parts"): "how work is divided, not values: below",
     ("klsa", "neighbours"): "kind of FAISS index: tests/rerankers/test_klsa.py",
     ("klsa", "fold_in"): "needs a changed index: tests/rerankers/test_klsa.py",
-    ("klsa", "vector_weight"): "needs vectors: tests/kernels",
     ("fusion", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
     ("mslm", "graph"): "other sources of the graph are files: tests/rerankers/test_mslm.py",
@@ -240,7 +227,7 @@ def fitted(demo_index, tmp_path_factory):
                 matching = {key: options[key] for key in options if key not in ("hits", "min_count")}
                 known[key] = MultiScaleLM(demo_index, model=str(place), weights="learned", **matching).level_weights.tolist()
                 return known[key]
-            search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
+            search = FITTED_SEARCH[name]
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
             known[key] = [
                 (ranked.docs.tolist(), ranked.scores.tolist()) for ranked in reranker.apply_batch(queries, candidates)
@@ -304,10 +291,6 @@ class ReachedError(Exception):
 @pytest.mark.parametrize(
     ("name", "option", "value", "function", "expected"),
     [
-        ("klsa", "solver", "randomised", "klsa.basis.fit_basis", {"solver": "randomised"}),
-        ("klsa", "tolerance", 0.25, "klsa.basis.fit_basis", {"tolerance": 0.25}),
-        ("klsa", "memory", 3.0, "klsa.basis.fit_basis", {"memory": 3e9}),
-        ("klsa", "parts", 7, "klsa.basis.fit_basis", {"parts": 7}),
         ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
         ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
     ],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernelsearch.api.readable import Reading
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
@@ -62,6 +63,7 @@ def test_an_explanation_says_whose_score_k_q_is(indexed, query):
     score = BM25(k1=2.0, b=0.75).scores(indexed.forward, query, np.array([doc]))[0]
     explained = KernelLSAPaper(indexed, scores="kernel", z=4, **{"lambda": 0.4}).explain(query, other, doc)
     assert explained.contributions[1].detail == f"(1 - λ) × k_q {score:.4f} of the fitted kernel"
+    assert Reading().rewrite(explained).contributions[1].detail == f"the rest of the score; {score:.4f} by the fitted kernel"
     details = [part.detail for part in explained.contributions[0].parts]
     assert len(details) == 4 and all(detail.endswith(" of the fitted kernel") for detail in details)
     plain = KernelLSAPaper(indexed, z=4, **{"lambda": 0.4}).explain(query, other, doc)

@@ -51,7 +51,7 @@ ROUNDING = 1e-6
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
-#: Documents to add without a given z: `python -m tools.reproduce.klsa_settings` shows that they never hurt
+#: Documents to add without a given z: `python -m tools.papers.klsa_settings` shows that they never hurt
 #: (docs/reproductions/klsa.md).
 AUTOMATIC_RETRIEVE = 200
 

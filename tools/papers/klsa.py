@@ -264,8 +264,8 @@ def tables(results: dict[str, Any]) -> str:
     lines = [
         "## The settings of the paper, and others",
         "",
-        "MAP of the first 1000 documents. In brackets: the same with `--klsa-paper.retrieve` of all documents. p: paired t-test",
-        "of the paper's setting against BM25. The last column is the best of its row on the judgements it is measured on: it",
+        "MAP of the first 1000 documents. In brackets: the same with `--klsa-paper.retrieve` of all documents. p: paired",
+        "t-test of the paper's setting against BM25. The last column is the best of its row on the judgements it is measured on: it",
         "shows the gain that tuning could reach at most, not the gain on new queries.",
         "",
         "| collection | k1, b | BM25 | z 1, λ .9, 300 dims (the paper's) | p | z 10, λ .9, 100 dims | best of the grid |",

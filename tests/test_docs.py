@@ -431,6 +431,12 @@ OPTION_PAGES = {
 }
 
 
+def option_pages(name: str) -> tuple[str, ...]:
+    """The pages of docs/ that describe the options of a method; those of papers/ have pages of the paper's name."""
+    papers = name in registry.paper_names()
+    return OPTION_PAGES.get(name, (f"papers/{name.removesuffix('-paper')}" if papers else name,))
+
+
 OWN_METHODS = [name for name in registry.names() if registry.method(name).reranker.startswith("kernelsearch.")]
 
 
@@ -444,7 +450,7 @@ def option_tables(page: str) -> Iterator[tuple[str, str, str]]:
 
 def documented_defaults(name: str) -> Iterator[tuple[str, str]]:
     """(option, default as text) of a method from the tables of its pages."""
-    for page in OPTION_PAGES.get(name, (name,)):
+    for page in option_pages(name):
         for head, cell, default in option_tables(page):
             spans = [span.split()[0] for span in re.findall(r"`([^`]+)`", cell)]
             if f"--{name}." not in head:
@@ -473,7 +479,7 @@ def test_defaults_of_options_are_those_of_the_page(name):
 @pytest.mark.parametrize("name", OWN_METHODS)
 def test_every_option_of_a_method_is_on_its_page(name):
     """In a span of code: `--klsa.z`, or `z` in a table whose head has `--klsa.`."""
-    texts = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in OPTION_PAGES.get(name, (name,))]
+    texts = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in option_pages(name)]
     words = {word for text in texts for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[\w-]+", span)}
     method = registry.method(name)
     missing = [option.name for option in (*method.options, *method.fit_options) if option.name not in words]

@@ -1,9 +1,10 @@
 """Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`, `bm25+vectors:minilm`.
 
-Parentheses group terms, `(bm25+vsm)*cosine`, or apply a kernel to the features of another one: `cosine(bm25)`, `rbf(vsm)`.
+Parentheses group terms, `(bm25+vsm)*cosine`, or hold what a kernel is made with: its parameters, `bm25(k1=2,b=.75)`, and the
+kernel whose features it is applied to, `cosine(bm25)`, `rbf(vsm,gamma=.5)`.
 
 `vectors:NAME` is the cosine of an index's vectors of that name. In a sum with vectors the other kernels are cosines too (their
-features are scaled to unit length), so that factors are weights.
+features are scaled to unit length), so that factors are weights: `bm25+0.5*vectors:minilm`.
 
 An external package declares kernels as entry points in the group `kernelsearch.kernels`:
 
@@ -16,13 +17,14 @@ when the kernel is used, not when names are listed.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.plugins import PluginError, accepted, check_methods
@@ -37,6 +39,8 @@ from kernelsearch.vectors.opened import Vectors
 GROUP = "kernelsearch.kernels"
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,
@@ -89,8 +93,8 @@ def kernel(
 ) -> Kernel:
     """A kernel from `text`, an expression of names, numbers, `+`, `*` and parentheses.
 
-    `parameters` (k1, b, mu, ...) go to every named kernel that has them; None means the kernel's own default. `vectors` opens
-    an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.
+    `parameters` (k1, b, mu, ...) go to every named kernel that has them and for which `text` says nothing else; None means the
+    kernel's own default. `vectors` opens an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.
     """
     return _Expression(text, parameters or {}, vectors).parse()
 
@@ -99,7 +103,7 @@ class _Expression:
     """A recursive-descent parser of sums of products of numbers, kernels and sums in parentheses."""
 
     #: Numbers, operators and parentheses, names.
-    TOKEN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![^+*()\s])|[+*()]|[^+*()\s]+")
+    TOKEN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![^+*(),=\s])|[+*(),=]|[^+*(),=\s]+")
 
     def __init__(self, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None) -> None:
         self.text, self.parameters, self.vectors = text, parameters, vectors
@@ -111,11 +115,14 @@ class _Expression:
         """The kernel of the whole text."""
         result = self._sum()
         if self.place < len(self.tokens):
-            raise OptionError(f"kernel {self.text!r}: {self._next()!r} is not expected where it is")
+            raise self._error(f"{self._next()!r} is not expected where it is")
         return result
 
-    def _next(self) -> str:
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+    def _error(self, reason: str) -> OptionError:
+        return OptionError(f"kernel {self.text!r}: {reason}")
+
+    def _next(self, ahead: int = 0) -> str:
+        return self.tokens[self.place + ahead] if self.place + ahead < len(self.tokens) else ""
 
     def _take(self, token: str) -> bool:
         """Whether the next token is this one; if so, it is read."""
@@ -142,77 +149,82 @@ class _Expression:
                 break
         if result is None:
             words = "*".join(token for token in self.tokens[first : self.place] if token != "*")
-            raise OptionError(f"kernel {self.text!r}: {words!r} names no kernel; known: {', '.join(names())}")
+            raise self._error(f"{words!r} names no kernel; known: {', '.join(names())}")
         return result if factor == 1 else factor * result
 
     def _factor(self) -> Kernel | float:
         if self._take("("):
             return self._closed(self._sum())
-        word = self._next()
-        if word in ("+", "*", ")"):
-            word = ""
-        try:
-            number = float(word)
-        except ValueError:
-            number = math.nan  # not a number: a kernel's name
-        if math.isfinite(number):
+        word = "" if self._next() in tuple("+*),=") else self._next()
+        number = _number(word)
+        if number is not None:
             self.place += 1
-            return number
+            return float(number)
         if _is_vectors(word):
             self.place += 1
-            return _vector_kernel(word, self.text, self.parameters, self.vectors)
+            if self.vectors is None:
+                raise self._error(f"{word!r} needs the vectors of an index, and there is none here")
+            return VectorKernel(self.vectors(word.partition(":")[2] or None))
         if word not in KERNELS and word not in plugins():
-            raise OptionError(f"kernel {self.text!r}: {word!r} is not one of {', '.join(names())}, vectors:NAME")
+            raise self._error(f"{word!r} is not one of {', '.join(names())}, vectors:NAME")
         self.place += 1
-        parameters = dict(self.parameters)
-        if self._take("("):
-            parameters["base"] = self._closed(self._sum())
-        made = make(word, parameters)
-        if "base" in parameters and getattr(made, "base", None) is not parameters["base"]:
-            raise OptionError(f"kernel {self.text!r}: {word!r} takes no other kernel in parentheses")
+        given = self._arguments(word) if self._take("(") else {}
+        made = make(word, given, self.parameters)
+        if "base" in given and getattr(made, "base", None) is not given["base"]:
+            raise self._error(f"{word!r} takes no other kernel in parentheses")
         return Normalised(made) if self.normalised and made.has_map else made
 
-    def _closed(self, inner: Kernel) -> Kernel:
+    def _arguments(self, word: str) -> dict[str, Any]:
+        """What the parentheses after the kernel `word` hold: the kernel that it is applied to, if any, then NAME=NUMBER."""
+        given: dict[str, Any] = {} if self._next(1) == "=" else {"base": self._sum()}
+        while not given or self._take(","):
+            name, number = self._next(), _number(self._next(2))
+            if self._next(1) != "=" or number is None or name in given:
+                found = "".join(self.tokens[self.place : self.place + 3])
+                raise self._error(f"parameters of {word} are NAME=NUMBER, each once, not {found!r}")
+            given[name] = number
+            self.place += 3
+        return self._closed(given)
+
+    def _closed(self, inner: T) -> T:
         if not self._take(")"):
-            raise OptionError(f"kernel {self.text!r}: a closing parenthesis is missing")
+            raise self._error("a closing parenthesis is missing")
         return inner
+
+
+def _number(word: str) -> int | float | None:
+    """The finite number that `word` is, whole where it is written so; None for another word."""
+    try:
+        return int(word) if word.isdecimal() else value if math.isfinite(value := float(word)) else None
+    except ValueError:
+        return None
 
 
 def _is_vectors(word: str) -> bool:
     return word == "vectors" or word.startswith("vectors:")
 
 
-def _vector_kernel(
-    word: str, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None
-) -> Kernel:
-    """The kernel `vectors:NAME`; without a name that of the vectors that the index was opened with."""
-    if vectors is None:
-        raise OptionError(f"kernel {text!r}: {word!r} needs the vectors of an index, and there is none here")
-    weight = parameters.get("vector_weight")
-    return VectorKernel(vectors(word.partition(":")[2] or None), 1.0 if weight is None else float(weight))
+def make(name: str, parameters: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> Kernel:
+    """The kernel of a name with its `parameters`, and with those of the `defaults` that it has; None: the kernel's own default.
 
-
-def make(name: str, parameters: Mapping[str, Any]) -> Kernel:
-    """The kernel of a name, with those of the parameters that it has; None means the kernel's own default.
-
-    Raises OptionError for an unknown name, PluginError for a plugin that can't be loaded or lacks a method.
+    Raises OptionError for an unknown name or parameter, PluginError for a plugin that can't be loaded or lacks a method.
     """
     if name not in KERNELS and name not in plugins():
         raise OptionError(f"kernel {name!r}: not one of {', '.join(names())}")
-    given = {key: value for key, value in parameters.items() if value is not None}
-    if name in KERNELS:
-        factory: Any = KERNELS[name]
-        made, source = factory(**accepted(factory, given)), f"kernel {name!r}"
-    else:
-        entry = plugins()[name]
-        source = register_plugin(entry)
-        try:
-            factory = entry.load()
-            made = factory(**accepted(factory, given))
-        except KernelSearchError:
+    source = f"kernel {name!r}" if name in KERNELS else register_plugin(plugins()[name])
+    try:
+        factory: Any = KERNELS[name] if name in KERNELS else plugins()[name].load()
+        given = accepted(factory, {**(defaults or {}), **parameters})
+        if unknown := [key for key in parameters if key not in given and key != "base"]:
+            known = [key for key in inspect.signature(factory).parameters if key != "base"]
+            raise OptionError(f"kernel {name}: no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+        made = factory(**{key: value for key, value in given.items() if value is not None})
+    except KernelSearchError:
+        raise
+    except Exception as problem:  # another package's mistake, of whatever kind, is one line
+        if name in KERNELS:
             raise
-        except Exception as problem:  # another package's mistake, of whatever kind, is one line
-            raise PluginError(source, f"kernel {name!r} cannot be made ({type(problem).__name__}: {problem})") from problem
+        raise PluginError(source, f"kernel {name!r} cannot be made ({type(problem).__name__}: {problem})") from problem
     if not isinstance(made, Kernel):
         raise PluginError(source, f"{factory!r} makes a {type(made).__name__}, not a Kernel")
     if not type(made).__module__.startswith("kernelsearch."):

@@ -32,8 +32,8 @@ def to_data(kernel: Kernel) -> Data | None:
         case Sum(left, right) | Product(left, right):
             parts = [to_data(left), to_data(right)]
             return None if None in parts else {"sum" if isinstance(kernel, Sum) else "product": parts}
-        case VectorKernel(vectors, weight):
-            return {"vectors": vectors.name, "vector_weight": weight}
+        case VectorKernel(vectors):
+            return {"vectors": vectors.name}
         case Normalised(base):
             return _complete({"normalised": to_data(base)})
     name = registry.name_of(type(kernel))
@@ -70,7 +70,10 @@ def from_data(data: Mapping[str, Any], vectors: Callable[[str | None], Vectors] 
         if "vectors" in data:
             if vectors is None:
                 raise OptionError(f"kernel vectors:{data['vectors']}: needs the vectors of an index, and there is none here")
-            return VectorKernel(vectors(data["vectors"]), float(data["vector_weight"]))
+            weight, kernel = float(data.get("vector_weight", 1.0)), VectorKernel(vectors(data["vectors"]))
+            return kernel if weight == 1.0 else weight * kernel
+        if "expression" in data:
+            return registry.kernel(data["expression"], vectors=vectors)
         if "normalised" in data:
             return Normalised(from_data(data["normalised"], vectors))
         parameters = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +21,9 @@ VECTOR_FEATURE = -2
 
 @dataclass(frozen=True)
 class VectorKernel(Kernel):
-    """`vector_weight` times the cosine of vectors. A document or a query without a vector has 0 with everything."""
+    """The cosine of vectors. A document or a query without a vector has 0 with everything."""
 
     vectors: Vectors
-    vector_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.vector_weight) and self.vector_weight >= 0):
-            raise OptionError(f"kernel {self}: weight {self.vector_weight} must be a number from 0 on")
 
     def __str__(self) -> str:
         return f"vectors:{self.vectors.name}"
@@ -46,7 +40,7 @@ class VectorKernel(Kernel):
         vector = self.vectors.queries.find([query])[0]
         if vector is None:
             return sparse.csr_matrix((1, self.vectors.documents.dims))
-        return _as_sparse(unit_rows(vector[None]).astype(np.float64) * math.sqrt(self.vector_weight))
+        return _as_sparse(unit_rows(vector[None]).astype(np.float64))
 
     def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
         weights = self.query_features(collection, query).toarray()[0]
@@ -60,9 +54,7 @@ class VectorKernel(Kernel):
     def _rows(self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike) -> NDArray[np.floating]:
         if len(collection) != len(self.vectors.documents):
             raise OptionError(f"kernel {self}: has {len(self.vectors.documents)} rows, the collection {len(collection)}")
-        rows = self.vectors.documents.unit(docs).astype(dtype)
-        rows *= math.sqrt(self.vector_weight)
-        return rows
+        return self.vectors.documents.unit(docs).astype(dtype)
 
 
 class Normalised(Cosine):

@@ -136,13 +136,13 @@ class Neighbours:
         return cls(index, kind, dims)
 
     def search(
-        self, queries: Vectors, k: int, *, effort: int | None = None, among: NDArray[np.bool_] | None = None
+        self, queries: Vectors, k: int, *, among: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Row -1 means no result. Kinds of ROUNDED coordinates round the products, too. `effort` is the number of clusters to
-        search (ivf) or efSearch (hnsw). Only the rows of which `among` (n,) is true are results; None: all. Raises OptionError
-        for `queries` of other than `dims` dimensions, ArtefactError for a damaged file.
+        Row -1 means no result. Kinds of ROUNDED coordinates round the products, too. Only the rows of which `among` (n,) is
+        true are results; None: all. Raises OptionError for `queries` of other than `dims` dimensions, ArtefactError for a
+        damaged file.
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -159,10 +159,10 @@ class Neighbours:
             return neighbours, scores
         rows = np.hstack([rows, np.zeros((len(rows), self._width - self.dims), dtype=np.float32)])
         if self.kind in CLUSTERED:
-            probes = min(effort or default_probes(self._clusters, self.kind), self._clusters)
+            probes = min(default_probes(self._clusters, self.kind), self._clusters)
             parameters: Any = faiss.SearchParametersIVF(nprobe=probes, sel=selector)
         else:
-            parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64), sel=selector)
+            parameters = faiss.SearchParametersHNSW(efSearch=max(2 * k, 64), sel=selector)
         try:
             scores, neighbours = self._index.search(rows, k, params=parameters)
         except RuntimeError as problem:

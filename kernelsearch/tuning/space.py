@@ -92,7 +92,7 @@ def read_dimension(owner: str, name: str, values: Any, methods: Sequence[str]) -
             start, dots, end = values.removeprefix("log:").partition("..")
             if dots:
                 return _range(name, option, start, end, values.startswith("log:"))
-            parsed = tuple(option.parse(part) for part in values.split("|" if option.many else ","))
+            parsed = tuple(option.parse(part) for part in (values.split("|") if option.many else _split(values)))
         if not parsed:
             raise OptionError("no value is given")
         if len(set(parsed)) < len(parsed):
@@ -101,6 +101,18 @@ def read_dimension(owner: str, name: str, values: Any, methods: Sequence[str]) -
         problem.option = Flag("try", value=name)
         raise
     return Dimension(name, option, parsed)
+
+
+def _split(text: str) -> list[str]:
+    """Splits `text` at commas, but not at those in parentheses: a kernel has its parameters there."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _range(name: str, option: Option, start: str, end: str, logarithmic: bool) -> Dimension:

@@ -109,12 +109,10 @@ class DocumentVectors:
         )
         return products
 
-    def nearest(
-        self, vectors: NDArray[np.floating], count: int, *, effort: int | None = None
-    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    def nearest(self, vectors: NDArray[np.floating], count: int) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
         """For each row of `vectors` (queries, dims), the `count` documents with the largest inner products: rows and products.
 
-        Best first. Documents without a vector are never among them. `effort` is that of `Neighbours.search`.
+        Best first. Documents without a vector are never among them.
         """
         # A vector of zeros, which a document without one has, would be nearer than those with negative products.
         among = None if self._complete else self.present
@@ -122,9 +120,9 @@ class DocumentVectors:
         if self._codes is not None:
             return list(self._codes.search(queries, count, self._products, among=among))
         if self.saved_kind in ROUNDED:
-            rows, _ = self.neighbours.search(queries, looked_for(count, self.saved_kind), effort=effort, among=among)
+            rows, _ = self.neighbours.search(queries, looked_for(count, self.saved_kind), among=among)
             return [self._best(query, near[near >= 0], count) for query, near in zip(queries, rows, strict=True)]
-        rows, products = self.neighbours.search(queries, count, effort=effort, among=among)
+        rows, products = self.neighbours.search(queries, count, among=among)
         return [
             (numbers[numbers >= 0].astype(np.int32), values[numbers >= 0])
             for numbers, values in zip(rows, products, strict=True)

@@ -296,7 +296,7 @@ def test_what_was_derived_follows(tmp_path, capsys):
 def test_what_cannot_follow_is_named_with_its_command(tmp_path, capsys):
     folder = build(tmp_path / "i", TINY)
     index = kernelsearch.open(folder)
-    index.train("klsa", dims=2, kernel="rbf", landmarks=4)
+    index.train("klsa", dims=2, kernel="rbf")
     capsys.readouterr()
     change(folder, NEW)
     messages = capsys.readouterr().err
@@ -343,7 +343,7 @@ def test_artefacts_in_a_chosen_folder_follow_and_the_rest_of_it_stays(tmp_path, 
     kernelsearch.build(tmp_path / "i", TINY)
     index = Index(tmp_path / "i", artefacts=tmp_path / "chosen")
     index.train("klsa", dims=2)
-    index.train("klsa", dims=2, kernel="rbf", landmarks=4, output=tmp_path / "chosen" / "rbf")
+    index.train("klsa", dims=2, kernel="rbf", output=tmp_path / "chosen" / "rbf")
     (tmp_path / "chosen" / "notes.txt").write_text("mine")
     listed = sorted(entry.name for entry in (tmp_path / "chosen").iterdir())
     foreign = (tmp_path / "chosen" / "other" / "meta.json").read_bytes()

@@ -10,7 +10,6 @@ import pytest
 
 import kernelsearch
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import Reranker
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.vectors.__main__ import main as vectors_verb
 from tests.conftest import DEMO
@@ -52,10 +51,10 @@ def ready(demo_index, topics, qrels):
     def prepare(name: str):
         if name not in made:
             made.add(name)
-            if registry.method(name).load().fit.__func__ is not Reranker.fit.__func__:
+            learns_from = registry.method(name).learns_from
+            if registry.method(name).fit_settings is not None or learns_from:
                 options = {"learner": "combsum"} if name == "fusion" else {}  # the quickest one
                 data = {"topics": topics, "qrels": qrels, "clicks": DEMO / "clicks.jsonl"}
-                learns_from = registry.method(name).learns_from
                 wanted = ("topics", "qrels") if learns_from is None else learns_from
                 demo_index.train(name, **{key: data[key] for key in wanted}, **options)
         return demo_index

@@ -18,7 +18,6 @@ FORMS = [
     [("dense", {"retrieve": 20})],
     [("fusion", {"depth": 7})],
     [("klsa", {"z": 5, "lambda": 0.3, "retrieve": 20})],
-    [("klsa", {"z": 5, "lambda": 1.0, "cosine": True, "scores": "kernel"})],
     [("klsa", {"lambda": 0.0})],
     [("mslm", {"mix": 1.0})],
     [("mslm", {"normalise": "none", "scales": (2.0, math.inf)})],

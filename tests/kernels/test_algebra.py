@@ -7,7 +7,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
-from kernelsearch.kernels.documents import RBF, Cosine
+from kernelsearch.kernels.documents import RBF, Cosine, Polynomial
 
 QUERY = Query("", ("w001", "w050", "w120"), (1.0, 2.0, 1.0))
 DOCS = np.arange(30)
@@ -93,11 +93,18 @@ def test_kernels_by_name():
     assert str(registry.kernel("2*bm25+vsm")) == "2*bm25+vsm"
 
 
+def test_parameters_are_said_in_parentheses_and_go_before_defaults():
+    assert registry.kernel("bm25(k1=2,b=.75)+bm25( k3 = 1e1 )") == BM25(k1=2.0, b=0.75) + BM25(k3=10.0)
+    assert registry.kernel("2*polynomial(bm25(b=0)*vsm, degree=3, offset=0)") == 2 * Polynomial(3, 0.0, BM25(b=0.0) * VSM())
+    assert registry.kernel("bm25(k1=2)+dirichlet", {"k1": 1.2, "b": 0.3, "mu": None}) == BM25(k1=2.0, b=0.3) + Dirichlet()
+    assert isinstance(registry.kernel("polynomial(degree=3)").degree, int)
+
+
 def test_parentheses_group_and_name_the_kernel_underneath():
     assert registry.kernel("(bm25+vsm)*cosine") == (BM25() + VSM()) * Cosine()
     assert registry.kernel("0.5*(bm25 + 2*(vsm))") == 0.5 * (BM25() + 2 * VSM())
-    assert registry.kernel("cosine(bm25)", {"k1": 2.0}) == Cosine(BM25(k1=2.0))
-    assert registry.kernel("rbf(bm25+vsm)", {"gamma": 0.5}) == RBF(0.5, BM25() + VSM())
+    assert registry.kernel("cosine(bm25(k1=2))") == Cosine(BM25(k1=2.0))
+    assert registry.kernel("rbf(bm25+vsm,gamma=.5)") == RBF(0.5, BM25() + VSM())
     assert str(2 * (BM25() + VSM())) == "2*(bm25+vsm)" and str(Cosine(BM25())) == "cosine(bm25)"
 
 
@@ -112,6 +119,15 @@ def test_parentheses_group_and_name_the_kernel_underneath():
         ("()", "'' is not one of"),
         ("vsm(bm25)", "takes no other kernel"),
         ("inf*bm25", "'inf' is not"),
+        ("bm25(k9=1)", "bm25: no parameter 'k9'; it has k1, b, k3"),
+        ("vsm(k1=1)", "vsm: no parameter 'k1'; it has none"),
+        ("bm25(k1=x)", r"parameters of bm25 are NAME=NUMBER, each once, not 'k1=x'"),
+        ("bm25(k1=1,k1=2)", "each once, not 'k1=2'"),
+        ("rbf(gamma=1,bm25)", r"NAME=NUMBER, each once, not 'bm25\)'"),
+        ("bm25(k1=1", "closing parenthesis"),
+        ("bm25(k1=inf)", "not 'k1=inf'"),
+        ("bm25(k1=-1)", r"k1 -1\.0 "),
+        ("bm25,vsm", "',' is not expected"),
     ],
 )
 def test_unknown_names_are_refused(text, word):

@@ -12,6 +12,8 @@ import kernelsearch
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Sum
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.kernels.saved import from_data, to_data
 from kernelsearch.rerankers.klsa.reranker import LatentBasis
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
@@ -40,9 +42,9 @@ def unit(index):
 
 
 def test_values_are_cosines(index, unit):
-    kernel = registry.kernel("vectors:m", {"vector_weight": 0.25}, index.vectors)
+    kernel = registry.kernel("0.25*vectors:m", vectors=index.vectors)
     rows, query = np.arange(0, 40), index.query("tap", "1")
-    assert str(kernel) == "vectors:m"
+    assert str(kernel) == "0.25*vectors:m"
     assert np.allclose(kernel.documents(index.forward, rows, rows[:7]), 0.25 * unit[rows] @ unit[:7].T, atol=1e-6)
     direction = np.arange(12.0) / np.linalg.norm(np.arange(12.0))
     assert np.allclose(kernel.scores(index.forward, query, rows), 0.25 * unit[rows] @ direction, atol=1e-6)
@@ -54,24 +56,24 @@ def test_values_are_cosines(index, unit):
 
 
 def test_in_a_sum_every_part_has_unit_length(index, unit):
-    kernel = registry.kernel("2*bm25+vectors", {"k1": 1.2}, index.vectors)
+    kernel = registry.kernel("2*bm25(k1=1.2)+vectors", vectors=index.vectors)
     assert isinstance(kernel, Sum) and str(kernel) == "2*bm25+vectors:m"
     rows = np.arange(30)
-    words = registry.kernel("bm25", {"k1": 1.2}).documents(index.forward, rows, rows)
+    words = BM25(k1=1.2).documents(index.forward, rows, rows)
     lengths = np.sqrt(np.diag(words))
     expected = 2 * words / lengths[:, None] / lengths + unit[rows] @ unit[rows].T
     assert np.allclose(kernel.documents(index.forward, rows, rows), expected, atol=1e-6)
-    for text in ("vectors+2*bm25", "vectors:m + bm25*2", "(vectors:m)+2*(bm25)"):
-        turned = registry.kernel(text, {"k1": 1.2}, index.vectors)
+    for text in ("vectors+2*bm25(k1=1.2)", "vectors:m + bm25( k1 = 1.2 )*2", "(vectors:m)+2*(bm25(k1=1.2))"):
+        turned = registry.kernel(text, vectors=index.vectors)
         assert np.allclose(turned.documents(index.forward, rows, rows), expected, atol=1e-6)
     # Without vectors a sum stays as it is.
-    plain = registry.kernel("2*bm25+bm25", {"k1": 1.2}, index.vectors)
+    plain = registry.kernel("2*bm25(k1=1.2)+bm25(k1=1.2)", vectors=index.vectors)
     assert np.allclose(plain.documents(index.forward, rows, rows), 3 * words)
 
 
 def test_a_sum_is_positive_semi_definite(index):
     rows = np.arange(0, 200)
-    kernel = registry.kernel("bm25+0.3*vectors:m", {}, index.vectors)
+    kernel = registry.kernel("bm25+0.3*vectors:m", vectors=index.vectors)
     assert np.linalg.eigvalsh(kernel.documents(index.forward, rows, rows))[0] > -1e-8
 
 
@@ -79,21 +81,22 @@ def test_names_without_an_index_or_of_other_vectors_are_refused(index):
     with pytest.raises(OptionError, match="needs the vectors of an index"):
         registry.kernel("vectors:m")
     with pytest.raises(kernelsearch.KernelSearchError, match="no vectors named 'x'"):
-        registry.kernel("bm25+vectors:x", {}, index.vectors)
+        registry.kernel("bm25+vectors:x", vectors=index.vectors)
     with pytest.raises(OptionError, match=r"is not one of linear.*vectors:NAME"):
-        registry.kernel("vector", {}, index.vectors)
+        registry.kernel("vector", vectors=index.vectors)
 
 
-@pytest.mark.parametrize("weight", [-0.1, np.nan, np.inf])
-def test_weights_that_are_no_weights_are_refused(index, weight):
-    with pytest.raises(OptionError, match=r"weight .* must be a number from 0 on"):
-        registry.kernel("vectors:m", {"vector_weight": weight}, index.vectors)
-    none = registry.kernel("vectors:m", {"vector_weight": 0.0}, index.vectors)
-    assert not none.documents(index.forward, np.arange(5), np.arange(5)).any()
+def test_a_weight_of_a_saved_kernel_of_vectors_is_a_factor(index):
+    """Saved bases have the weight with the kernel."""
+    rows, data = np.arange(5), {"sum": [{"normalised": to_data(BM25())}, {"vectors": "m", "vector_weight": 0.5}]}
+    kernel = registry.kernel("bm25+0.5*vectors:m", vectors=index.vectors)
+    again = from_data(data, index.vectors)
+    assert again == kernel == from_data(to_data(kernel), index.vectors) and str(kernel) == "bm25+0.5*vectors:m"
+    assert np.array_equal(again.documents(index.forward, rows, rows), kernel.documents(index.forward, rows, rows))
 
 
 def test_a_sent_kernel_gives_the_same_values(index):
-    kernel = registry.kernel("bm25+vectors:m", {}, index.vectors)
+    kernel = registry.kernel("bm25+vectors:m", vectors=index.vectors)
     again, rows, query = pickle.loads(pickle.dumps(kernel)), np.arange(9), index.query("tap", "1")
     assert np.array_equal(again.scores(index.forward, query, rows), kernel.scores(index.forward, query, rows))
 
@@ -113,25 +116,3 @@ def test_a_copied_basis_of_vectors_is_verified_and_opened(index, tmp_path):
     shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
     copy = LatentBasis(tmp_path / "copy")
     assert (copy.feature_terms < 0).sum() == 12 and np.array_equal(copy.rows, LatentBasis(folder).rows)
-
-
-def test_kernel_lsa_over_a_sum_ranks_by_the_papers_formula(index, unit, tmp_path):
-    """λ · top_z(k_q) U Uᵀ + (1 - λ) · k_q with k_q = cosine of BM25's features + cosine of vectors, computed from scratch."""
-    folder = index.train("klsa", output=tmp_path / "basis", kernel="bm25+vectors:m", dims=20, vector_weight=0.5)
-    pipeline = index.pipeline({"klsa": {"basis": str(folder), "scores": "kernel", "z": 3, "lambda": 0.6, "dims": 20}})
-    query = index.query("dripping tap", "1")
-    listed = pipeline.retrieve([query])[0]
-    ranked = pipeline.rerank([query], [listed])[0]
-    bm25, docs = registry.kernel("bm25", {"k1": 2.0, "b": 0.75}), np.arange(len(index.forward))
-    words, asked = bm25.document_features(index.forward, docs).toarray(), bm25.query_features(index.forward, query).toarray()[0]
-    lengths = np.linalg.norm(words, axis=1, keepdims=True)
-    words = words / np.where(lengths > 0, lengths, 1)
-    direction = np.arange(12.0) / np.linalg.norm(np.arange(12.0))
-    scores = words @ (asked / np.linalg.norm(asked)) + 0.5 * unit @ direction
-    left = np.linalg.svd(np.hstack([words, np.sqrt(0.5) * unit]), full_matrices=False)[0][:, :20]
-    k_q = scores[listed.docs]
-    best = np.argsort(-k_q)[:3]
-    expected = 0.6 * left[listed.docs] @ (k_q[best] @ left[listed.docs[best]]) + 0.4 * k_q
-    order = np.argsort(-expected)
-    assert ranked.docs.tolist() == listed.docs[order].tolist()
-    assert np.allclose(ranked.scores, expected[order], atol=1e-4)

@@ -23,7 +23,7 @@ def collection(tmp_path_factory):
     """An index with a fitted basis, and the same documents as dense arrays."""
     records = make_documents()
     opened = build(tmp_path_factory.mktemp("klsa"), records)
-    method("klsa").fit(opened, TrainingData(), dims=DIMS, k1=K1, b=B)
+    method("klsa").fit(opened, TrainingData(), dims=DIMS)
     return opened, Dense([full_text(record) for record in records])
 
 
@@ -47,7 +47,7 @@ def expected_scores(dense, z, weight):
 
 def reranked(opened, z, weight):
     query, result = query_and_list(opened)
-    scores = method("klsa").make(opened, z=z, **{"lambda": weight}).score(query, result)
+    scores = method("klsa-paper").make(opened, z=z, **{"lambda": weight}).score(query, result)
     return result.docs, scores
 
 
@@ -96,29 +96,30 @@ def likelihood(dense, lam=None, mu=None):
 
 
 @pytest.mark.parametrize(
-    ("flags", "features"),
+    ("kernel", "features"),
     [
-        (["bm25", "--klsa.k1", "1.2", "--klsa.b", "0.3"], lambda dense: dense.saturation(1.2, 0.3) * np.sqrt(dense.idf)),
-        (["vsm"], lambda dense: dense.counts * dense.idf),
-        (["cosine"], lambda dense: dense.cosine()),
-        (["linear"], lambda dense: dense.counts),
-        (["jm", "--klsa.jm-lambda", "0.3"], lambda dense: likelihood(dense, lam=0.3)),
-        (["dirichlet", "--klsa.mu", "40"], lambda dense: likelihood(dense, mu=40.0)),
+        ("bm25(k1=1.2,b=.3)", lambda dense: dense.saturation(1.2, 0.3) * np.sqrt(dense.idf)),
+        ("vsm", lambda dense: dense.counts * dense.idf),
+        ("cosine", lambda dense: dense.cosine()),
+        ("linear", lambda dense: dense.counts),
+        ("jm(lam=.3)", lambda dense: likelihood(dense, lam=0.3)),
+        ("dirichlet(mu=40)", lambda dense: likelihood(dense, mu=40.0)),
         (
-            ["2*cosine+vsm"],
+            "2*cosine+vsm",
             lambda dense: np.column_stack([np.sqrt(2) * dense.cosine(), dense.counts * dense.idf]),
         ),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_eqs_1_and_2_on_the_command_line_with_other_document_kernels(collection, tmp_path, flags, features):
+def test_eqs_1_and_2_on_the_command_line_with_other_document_kernels(collection, tmp_path, kernel, features):
     """Section 3.1: k_d and k_q may be chosen apart from each other; here k_q is the first stage's BM25."""
     opened, dense = collection
     place, z, weight = tmp_path / "basis", 4, 0.7
     train.main(
-        ["--index", opened.name, "--rerank", "klsa", "--output", str(place), "--klsa.dims", "9", "--klsa.kernel", *flags]
+        ["--index", opened.name, "--rerank", "klsa", "--output", str(place), "--klsa.dims", "9", "--klsa.kernel", kernel]
     )
-    options = ["--rerank", "klsa", "--klsa.basis", str(place), "--klsa.z", str(z), "--klsa.lambda", str(weight)]
+    names, values = ("basis", "z", "lambda"), (place, z, weight)
+    options = ["--rerank", "klsa-paper", *(f"--klsa-paper.{name}={value}" for name, value in zip(names, values, strict=True))]
     run = command_line_run(opened, tmp_path, TEXT, "--bm25", "--k1", str(K1), "--b", str(B), *options)
     eigenvalues, vectors = np.linalg.eigh(features(dense) @ features(dense).T)
     basis = vectors[:, np.argsort(-eigenvalues)[:9]]
@@ -142,7 +143,7 @@ def test_the_baseline_lsi_with_log_entropy_weights_and_the_cosine(collection, tm
     query, _ = query_and_list(opened)
     everything = Candidates(np.arange(len(dense.counts), dtype=np.int32), np.zeros(len(dense.counts), dtype=np.float32))
     options = {"basis": str(place), "scores": "kernel", "z": 10**6, "cosine": True, "lambda": 1.0}
-    reranker = method("klsa").make(opened, **options)
+    reranker = method("klsa-paper").make(opened, **options)
     assert reranker.score(query, everything) == pytest.approx(expected, abs=1e-4)
     explanation = reranker.explain(query, everything, 7)
     assert explanation.score == pytest.approx(expected[7], abs=1e-4)

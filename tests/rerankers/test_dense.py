@@ -63,24 +63,6 @@ def test_retrieval_finds_documents_that_share_no_word_with_the_query(index):
     assert index.forward.docids.take(few.docs) == expected[:2]
 
 
-def test_effort_searches_more_clusters(demo_index, tmp_path):
-    """One cluster has only some of the nearest documents, all clusters have all of them."""
-    shutil.copytree(demo_index.path, tmp_path / "index")
-    rows = np.random.default_rng(7).standard_normal((len(demo_index.forward), 8)).astype(np.float32)
-    np.savez(tmp_path / "v.npz", ids=np.array(demo_index.forward.docids.take(np.arange(len(rows)))), vectors=rows)
-    np.savez(tmp_path / "q.npz", ids=np.array(["1"]), vectors=QUERY[None])
-    arguments = ["--name", "m", "--input", str(tmp_path / "v.npz"), "--dtype", "float32", "--neighbours", "ivf"]
-    vectors_verb(["--index", str(tmp_path / "index"), *arguments])
-    opened = kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "q.npz")})
-    query = opened.query("tap", qid="1")
-    nearest = set(np.argsort(-(rows @ QUERY))[:60].tolist())
-    retrieved_counts = [
-        len(nearest & set(KernelDense(opened, retrieve=60, effort=effort).apply(query, _candidates(opened, [])).docs.tolist()))
-        for effort in (1, 400)
-    ]
-    assert retrieved_counts[0] < retrieved_counts[1] == 60
-
-
 def test_retrieved_documents_join_the_list_once(index):
     listed = _candidates(index, ["d3", "d4"])
     ranked = KernelDense(index, retrieve=2).apply(index.query("x", "1"), listed)

@@ -9,12 +9,11 @@ import pytest
 import kernelsearch
 from kernelsearch import explain, index, search, train
 from kernelsearch.cli import console
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
+from kernelsearch.kernels import registry
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet
 from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
@@ -52,7 +51,7 @@ def build(folder, records):
 def indexed(tmp_path_factory):
     """150 documents with a fitted basis of 20 dimensions."""
     opened = build(tmp_path_factory.mktemp("klsa"), documents())
-    KernelLSA.method.fit(opened, TrainingData(), dims=DIMS, k1=2.0, b=0.75)
+    KernelLSA.method.fit(opened, TrainingData(), dims=DIMS)
     return opened
 
 
@@ -160,26 +159,6 @@ def test_the_default_form_adds_the_nearest_documents(indexed, query, listed):
     assert np.array_equal(untouched.docs, listed.docs)
 
 
-def test_the_kernels_own_scores(indexed, query, listed):
-    """A first stage with other parameters: k_q may be computed from the fitted kernel instead."""
-    other = indexed.lucene.search([query], 1000)[0]
-    own = KernelLSA(indexed, scores="kernel", z=4).apply(query, other)
-    same = KernelLSA(indexed, z=4).apply(query, listed)
-    assert np.array_equal(own.docs, same.docs) and own.scores == pytest.approx(same.scores, abs=1e-6)
-
-
-def test_an_explanation_says_whose_score_k_q_is(indexed, query):
-    other = indexed.lucene.search([query], 10)[0]
-    doc = int(other.docs[0])
-    score = BM25(k1=2.0, b=0.75).scores(indexed.forward, query, np.array([doc]))[0]
-    explained = KernelLSA(indexed, scores="kernel", z=4, **{"lambda": 0.4}).explain(query, other, doc)
-    assert explained.contributions[1].detail == f"(1 - λ) × k_q {score:.4f} of the fitted kernel"
-    details = [part.detail for part in explained.contributions[0].parts]
-    assert len(details) == 4 and all(detail.endswith(" of the fitted kernel") for detail in details)
-    plain = KernelLSA(indexed, z=4, **{"lambda": 0.4}).explain(query, other, doc)
-    assert plain.contributions[1].detail == f"(1 - λ) × k_q {other.scores[0]:.4f}"
-
-
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, listed, weight):
     ranker = KernelLSA(indexed, retrieve=1000, z=3, **{"lambda": weight})
@@ -190,20 +169,6 @@ def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, liste
     # Everything left out has no part in the query's place.
     left_out = np.setdiff1d(np.arange(len(indexed.forward)), ranked.docs)
     assert (dense_scores(indexed, query, 3, 1.0)[left_out] <= 1e-6).all()
-
-
-def test_retrieved_documents_have_the_kernels_own_scores_too(indexed, query):
-    """A first stage with other parameters, ten of its documents: k_q of the documents that are added is the kernel's."""
-    other = indexed.lucene.search([query], 10)[0]
-    kernel, docs = BM25(k1=2.0, b=0.75), np.arange(len(indexed.forward))
-    own = kernel.scores(indexed.forward, query, docs).astype(np.float64)
-    best = other.docs[np.argsort(-own[other.docs], kind="stable")[:3]]
-    values, vectors = np.linalg.eigh(kernel.documents(indexed.forward, docs, docs))
-    basis = vectors[:, np.argsort(-values)[:DIMS]]
-    expected = 0.4 * (own[best] @ basis[best]) @ basis.T + 0.6 * own
-    ranked = KernelLSA(indexed, scores="kernel", z=3, retrieve=1000, **{"lambda": 0.4}).apply(query, other)
-    added = np.setdiff1d(ranked.docs, other.docs)
-    assert ranked.scores == pytest.approx(expected[ranked.docs], abs=2e-5) and (own[added] > 0).any()
 
 
 def test_retrieve_brings_documents_that_share_no_word(indexed, query, listed):
@@ -244,15 +209,6 @@ def test_scores_of_retrieved_documents_are_bounded_by_the_lists_last(indexed, qu
     assert ranked.scores[new].max() <= np.float32(1e-4)
 
 
-def test_effort_searches_more_clusters(indexed, query, listed, tmp_path):
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=DIMS, neighbours="ivf", k1=2.0, b=0.75)
-    depth = [
-        KernelLSA(indexed, basis=str(place), retrieve=150, effort=effort, z=3).apply(query, listed.top(5)).depth
-        for effort in (1, 100)
-    ]
-    assert depth[0] < depth[1]
-
-
 def test_documents_opposite_to_the_query_are_not_retrieved(indexed, query, listed):
     reranker = KernelLSA(indexed, retrieve=150, z=3, **{"lambda": 1.0})
     ranked = reranker.apply(query, listed.top(5))
@@ -261,20 +217,15 @@ def test_documents_opposite_to_the_query_are_not_retrieved(indexed, query, liste
     assert (products < -1e-6).any() and (products[new] > 0).all()
 
 
-def test_fit_uses_its_field_and_its_k3(tmp_path):
-    """The basis of the titles is another one; k3 saturates repeated query terms in the kernel's own scores."""
+def test_fit_uses_its_field(tmp_path):
+    """The basis of the titles is another one."""
     records = [{**record, "title": " ".join(record["contents"].split()[:6])} for record in documents(60)]
     opened = build(tmp_path, records)
-    fitted = {"dims": 5, "k1": 1.2, "b": 0.75, "k3": 0.0}
-    place = KernelLSA.method.fit(opened, TrainingData(output=tmp_path / "b"), field="title", **fitted)
-    title = opened.field("title")
-    values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.75).documents(title, np.arange(60), np.arange(60)))[::-1][:5]
+    place = KernelLSA.method.fit(
+        opened, TrainingData(output=tmp_path / "b"), field="title", dims=5, kernel="bm25(k1=1.2,b=.75)"
+    )
+    values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.75).documents(opened.field("title"), np.arange(60), np.arange(60)))[::-1][:5]
     assert LatentBasis(place).values ** 2 == pytest.approx(values, rel=1e-4)
-    word = title.terms.take(np.argsort(-title.df)[:1])[0]
-    query, once = Query.from_tokens("", [word, word]), Query.from_tokens("", [word])
-    candidates = opened.lucene.search([query], 100)[0]
-    scores = KernelLSA(opened, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, candidates)
-    assert scores == pytest.approx(BM25(k1=1.2, b=0.75).scores(title, once, candidates.docs)) and scores.any()
 
 
 def test_explanation_adds_up(indexed, query, listed):
@@ -349,7 +300,7 @@ def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise
 
 
 def test_round_trip_and_wrong_index_refusal(indexed, query, listed, tmp_path):
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, k1=2.0, b=0.75)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS)
     assert np.array_equal(KernelLSA(indexed, basis=str(place)).score(query, listed), KernelLSA(indexed).score(query, listed))
     other = build(tmp_path, documents(30, seed=2))
     with pytest.raises(ArtefactError, match="made for another index"):
@@ -363,9 +314,9 @@ def test_round_trip_and_wrong_index_refusal(indexed, query, listed, tmp_path):
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind, k1=2.0, b=0.75)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind)
     assert (place / f"neighbours.{kind}").exists() == (kind != "flat")
-    ranked = KernelLSA(indexed, basis=str(place), retrieve=100, effort=100).apply(query, listed)
+    ranked = KernelLSA(indexed, basis=str(place), retrieve=100).apply(query, listed)
     exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
@@ -429,9 +380,6 @@ def test_documents_that_are_folded_in_are_counted_where_others_were_deleted(tmp_
         shutil.copytree(basis, opened.artefacts / "klsa")
         basis = KernelLSA.method.fit(opened, TrainingData(), fold_in=True)
         assert LatentBasis(basis).meta["extra"]["folded"] == number + 1
-    earlier = LatentBasis(basis)
-    earlier.decomposed = None  # as a basis of an earlier version: the growth is all that is known
-    assert fold_in(tmp_path / "earlier", earlier, opened.forward, BM25()).meta["extra"]["folded"] == 3
 
 
 def test_rows_are_the_features_times_v_over_the_singular_values(indexed):
@@ -445,24 +393,37 @@ def test_rows_are_the_features_times_v_over_the_singular_values(indexed):
     [BM25(k1=1.2, b=0.75), BM25(k1=1.2, k3=0.5), Cosine(BM25(k1=1.2)), (BM25(k1=1.2) + VSM()) * Cosine()],
     ids=["k1", "k3", "cosine", "parentheses"],
 )
-def test_a_basis_keeps_its_kernel(indexed, query, listed, tmp_path, kernel):
-    """A kernel given to `fit_basis` scores as it is, with parameters that no option of train gave."""
-    fit_basis(tmp_path / "b", indexed.forward, kernel, dims=5)
-    scores = KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel", **{"lambda": 0.0}).score(query, listed)
-    assert scores == pytest.approx(kernel.scores(indexed.forward, query, listed.docs), rel=1e-6)
-    if kernel.has_map and not kernel.wide:
-        before = np.array(LatentBasis(tmp_path / "b").rows)
+def test_a_basis_keeps_its_kernel(indexed, tmp_path, kernel):
+    basis = fit_basis(tmp_path / "b", indexed.forward, kernel, dims=5)
+    assert basis_module.basis_kernel(basis, indexed) == kernel
+    if not kernel.wide:
+        before = np.array(basis.rows)
         KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), fold_in=True)
         assert np.allclose(LatentBasis(tmp_path / "b").rows, before, atol=1e-5)
 
 
+def test_a_kernel_from_a_function_is_made_again_by_its_expression(indexed, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "KERNELS", {**registry.KERNELS, "half": lambda k1=1.0: BM25(k1=k1 / 2)})
+    monkeypatch.setattr(registry, "name_of", lambda kind: None)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), kernel="half(k1=3)", dims=5)
+    assert basis_module.basis_kernel(LatentBasis(place), indexed) == BM25(k1=1.5)
+
+
+@pytest.mark.parametrize("missing", ["decomposed", "saved_kernel"])
+def test_a_basis_of_an_earlier_version_is_refused(indexed, tmp_path, missing):
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=5)
+    if missing == "decomposed":
+        (place / "decomposed.npy").unlink()
+    rewrite_meta(place, lambda meta: (meta["files"].pop(f"{missing}.npy", None), meta["parameters"].pop(missing, None)))
+    with pytest.raises(ArtefactError, match=r"b: made by an earlier version; fit it again with: python -m kernelsearch\.train"):
+        KernelLSA(indexed, basis=str(place))
+
+
 def test_kernels_without_a_map_go_through_landmarks(indexed, query, listed, tmp_path):
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
     assert np.isfinite(ranker.score(query, listed)).all()
     assert ranker.basis.strongest_terms(0)[0][1].startswith("w")
-    with pytest.raises(OptionError, match="rbf compares documents only"):
-        KernelLSA(indexed, basis=str(place), scores="kernel").score(query, listed)
     with pytest.raises(OptionError, match="no feature map to fold"):
         KernelLSA.method.fit(indexed, TrainingData(output=place), fold_in=True)
 
@@ -481,17 +442,7 @@ def test_a_function_of_ones_own(indexed, query, listed, tmp_path):
     fit_basis(tmp_path / "b", indexed.forward, kernel, dims=8, landmarks=100)
     assert np.isfinite(KernelLSA(indexed, basis=str(tmp_path / "b")).score(query, listed)).all()
     with pytest.raises(OptionError, match="isn't saved with the basis"):
-        KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel").score(query, listed)
-
-
-def test_lsi_is_the_linear_kernel(indexed, query, listed, tmp_path):
-    """Classic LSI: documents and query as term counts, inner products after projection on the first right singular vectors."""
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
-    scores = KernelLSA(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, listed)
-    counts = Linear().document_features(indexed.forward, np.arange(len(indexed.forward))).toarray()
-    right = np.linalg.svd(counts, full_matrices=False)[2][:DIMS]
-    row = Linear().query_features(indexed.forward, query).toarray()[0]
-    assert scores == pytest.approx((counts @ right.T @ (right @ row))[listed.docs], rel=1e-4, abs=1e-4)
+        basis_module.basis_kernel(LatentBasis(tmp_path / "b"), indexed)
 
 
 def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
@@ -504,21 +455,6 @@ def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
 def test_a_kernel_multiplied_by_zero_says_so(indexed, tmp_path):
     with pytest.raises(InputError, match="kernel is multiplied by zero"):
         KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), kernel="0*bm25", dims=5)
-
-
-@pytest.mark.collections
-@pytest.mark.parametrize("k1, b, plain, better", [(0.9, 0.4, 0.2791, 0.3135), (2.0, 0.75, 0.3004, 0.3370)])
-def test_the_papers_setting_on_cranfield(collections, collection_index, tmp_path, k1, b, plain, better):
-    opened = collection_index("cran")
-    qrels = load_qrels(str(collections / "cran" / "qrels.txt"))
-    topics = load_topics(str(collections / "cran" / "topics.tsv"))
-    queries = opened.lucene.queries(list(topics.values()), list(topics))
-    lists = opened.lucene.search(queries, 1000, model=LuceneBM25(k1, b))
-    judged = JudgedRows(opened.forward, qrels, list(topics))
-    place = KernelLSA.method.fit(opened, TrainingData(output=tmp_path / "basis"), k1=k1, b=b)
-    ranked = KernelLSA(opened, z=1, basis=str(place)).apply_batch(queries, lists)
-    assert judged.average_precision(lists).mean() == pytest.approx(plain, abs=0.0005)
-    assert judged.average_precision(ranked).mean() == pytest.approx(better, abs=0.003)
 
 
 def automatic_scores(indexed, listed, weight, dims=DIMS):
@@ -589,7 +525,7 @@ def test_documents_that_another_program_deleted_are_not_added(tmp_path):
     build(tmp_path, documents(40))
     change(tmp_path / "index", delete=[f"d{number:03d}" for number in range(0, 40, 3)], add=[])
     opened = kernelsearch.open(tmp_path / "index")
-    KernelLSA.method.fit(opened, TrainingData(), kernel="rbf", gamma=0.1, dims=8)
+    KernelLSA.method.fit(opened, TrainingData(), kernel="rbf(gamma=.1)", dims=8)
     reranker, live = KernelLSA(opened, retrieve=40), opened.forward.live
     query = opened.lucene.queries([opened.forward.terms.take([5])[0]])[0]
     listed = opened.lucene.search([query], 5)[0]
@@ -606,7 +542,7 @@ def test_features_that_are_no_terms_are_folded_in_as_themselves(tmp_path):
     for number, state in enumerate(states):
         (tmp_path / str(number)).mkdir()
         opened.append(build(tmp_path / str(number), state))
-    old = LatentBasis(KernelLSA.method.fit(opened[0], TrainingData(), dims=5, kernel="dirichlet", mu=mu))
+    old = LatentBasis(KernelLSA.method.fit(opened[0], TrainingData(), dims=5, kernel="dirichlet(mu=30)"))
     kernel, forward = Dirichlet(mu=mu), opened[1].forward
     folded = fold_in(tmp_path / "folded", old, forward, kernel)
     words = forward.words(np.arange(len(forward.terms)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 from types import SimpleNamespace
 
@@ -22,7 +21,6 @@ from kernelsearch.rerankers.klsa import basis as fitting
 from kernelsearch.rerankers.klsa import reranker as module
 from kernelsearch.rerankers.klsa.basis import default_dims, default_parts, fit_basis, fold_in, scratch_array
 from kernelsearch.rerankers.klsa.reranker import KIND, KernelLSA, LatentBasis, has_basis, validate
-from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings
 from tests.rerankers.test_klsa import build, documents
 
 DIMS = 6
@@ -32,7 +30,7 @@ DIMS = 6
 def indexed(tmp_path_factory):
     """Sixty documents with a basis of six dimensions."""
     opened = build(tmp_path_factory.mktemp("klsa"), documents(60))
-    KernelLSA.method.fit(opened, TrainingData(), dims=DIMS, k1=2.0, b=0.75)
+    KernelLSA.method.fit(opened, TrainingData(), dims=DIMS)
     return opened
 
 
@@ -200,12 +198,6 @@ def test_arrays_that_do_not_fit_are_refused_by_name(indexed, name, change, messa
         validate(meta, {**arrays, name: change(arrays[name])})
 
 
-def test_settings_of_python_and_of_train_have_the_same_defaults():
-    options, parameters = KernelLSAFitSettings().to_dict(), inspect.signature(fit_basis).parameters
-    shared = ("solver", "tolerance", "landmarks", "random_state")
-    assert {name: parameters[name].default for name in shared} == {name: options[name] for name in shared}
-
-
 def test_dimensions_and_parts_by_the_number_of_documents():
     assert [default_dims(count) for count in (0, 3, 4, 7, 8, 100, 1199, 1200, 1204, 10**6)] == [
         1, 1, 1, 1, 2, 25, 299, 300, 300, 300
@@ -239,14 +231,14 @@ def test_training_reports_products_and_the_energy(indexed, tmp_path, monkeypatch
     bar = SimpleNamespace(update=seen.append, note=seen.append)
     with caplog.at_level("INFO", "kernelsearch"):
         data = TrainingData(output=tmp_path / "b", progress=lambda *label, **more: contextlib.nullcontext(bar))
-        place = KernelLSA.method.fit(indexed, data, dims=4, k1=1.2, b=0.5)
+        place = KernelLSA.method.fit(indexed, data, dims=4, kernel="bm25(k1=1.2,b=.5)")
     assert seen == ["", 3, "residual 5.0e-01", 2, "residual 1.0e-03", 4]
     docs = np.arange(60)
     values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.5).documents(indexed.forward, docs, docs))[::-1]
     share = values[:4].sum() / values.sum()
-    assert f"klsa: 4 dimensions hold {100 * share:.1f}% of kernel bm25's energy" in caplog.text
+    assert f"klsa: 4 dimensions hold {100 * share:.1f}% of kernel bm25(k1=1.2,b=.5)'s energy" in caplog.text
     meta = LatentBasis(place).meta
-    assert meta["parameters"]["landmarks"] == 0 and meta["parameters"]["k1"] == 1.2 and meta["extra"]["folded"] == 0
+    assert meta["parameters"]["landmarks"] == 0 and meta["extra"]["folded"] == 0
     assert meta["extra"]["energy"] == pytest.approx(share, rel=1e-4)
 
 
@@ -290,10 +282,10 @@ def test_variants_equal_the_rerankers_one_by_one(indexed, query, listed):
     empty = Candidates(np.empty(0, np.int32), np.empty(0, np.float32))
     queries, lists = [query, query, query], [listed, empty, listed.top(9)]
     plain = [
-        {"z": 3, "lambda": 0.2}, {"z": 3, "lambda": 0.9}, {"z": 3, "lambda": 0.9, "cosine": True}, {"z": 9, "lambda": 0.9},
+        {"z": 3, "lambda": 0.2}, {"z": 3, "lambda": 0.9}, {"z": 9, "lambda": 0.9},
         {"z": 3, "dims": 2, "lambda": 0.9}, {"lambda": 0.0}, {"lambda": 0.5, "retrieve": 0}, {"lambda": 1.0, "retrieve": 0},
     ]  # fmt: skip
-    for settings in (plain, [*plain[:2], {"z": 3, "scores": "kernel"}], [*plain[:2], {"retrieve": 20}]):
+    for settings in (plain, [*plain[:2], {"retrieve": 20}]):
         members = [KernelLSA(indexed, **options) for options in settings]
         results = KernelLSA.variants(members, queries, lists)
         assert len({str(ranked[0].scores.tolist()) for ranked in results}) == len(settings)

@@ -30,10 +30,6 @@ METHODS = tuple(name for name in registry.names() if name not in registry.paper_
 #: What an option needs to have an effect.
 WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("auto", "depth"): {"depth": 40},
-    ("klsa", "lambda"): {"z": 5},
-    ("klsa", "dims"): {"z": 5},
-    ("klsa", "cosine"): {"z": 5},
-    ("klsa", "scores"): {"z": 5, "retrieve": 50},
     ("mslm", "columns"): {"mode": "global"},
     ("mslm", "step"): {"width": 9},
     ("mslm", "one_scale"): {"scales": (0.0, 2.0, 8.0)},
@@ -51,18 +47,14 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
 TEXTS = {
     ("rbm25", "queries"): ["vectors:drawn"],
     ("rbm25", "documents"): ["title"],
+    ("dense", "vectors"): ["other"],
 }
 #: Options that no score depends on, or that need files or vectors, with the test that has them.
 ELSEWHERE = {
     ("auto", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
-    ("dense", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
-    ("dense", "retrieve"): "needs vectors: tests/rerankers/test_dense.py",
-    ("dense", "effort"): "needs vectors: tests/rerankers/test_dense.py",
     ("fusion", "model"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "depth"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
-    ("klsa", "effort"): "accuracy of FAISS, exact on a collection of this size: tests/rerankers/test_klsa.py",
-    ("klsa", "basis"): "a folder: tests/rerankers/test_klsa.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
     ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
     ("pert", "perturbations"): "a file: tests/rerankers/test_pert.py",
@@ -74,11 +66,7 @@ ELSEWHERE = {
 LEVELS = {"scales": (1.0, 4.0)}
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
-    ("klsa", "k3"): {"k3": 5.0},
-    ("klsa", "mu"): {"kernel": "dirichlet"},
-    ("klsa", "jm_lambda"): {"kernel": "jm"},
-    **{("klsa", option): {"kernel": "polynomial(bm25)"} for option in ("degree", "offset")},
-    **{("klsa", option): {"kernel": "rbf(bm25)", "landmarks": 30} for option in ("gamma", "landmarks", "random_state")},
+    ("klsa", "random_state"): {"neighbours": "ivf"},  # the default of larger collections, as the solver by chance is
     **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
     **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
     ("fusion", "random_state"): {"negatives": 5},
@@ -96,7 +84,7 @@ FITTED_SMALL = {
     "fusion": {"features": "first cosine bm25:k1=2,b=0.75", "sources": "none", "learner": "net", "depth": 30},
 }
 #: Options of the search that shows the effect.
-FITTED_SEARCH = {"klsa": {"z": 4}, "mslm": {}, "fusion": {}}
+FITTED_SEARCH = {"klsa": {}, "mslm": {}, "fusion": {}}
 #: Values of texts that are no choices.
 FITTED_TEXTS = {
     ("klsa", "kernel"): ["vsm"],
@@ -106,13 +94,6 @@ FITTED_TEXTS = {
 }
 #: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
 FITTED_ELSEWHERE = {
-    ("klsa", "solver"): "all solvers find the same eigenvectors: below",
-    ("klsa", "tolerance"): "accuracy of the randomised solver: below",
-    ("klsa", "memory"): "memory, not values: below",
-    ("klsa", "parts"): "how work is divided, not values: below",
-    ("klsa", "neighbours"): "kind of FAISS index: tests/rerankers/test_klsa.py",
-    ("klsa", "fold_in"): "needs a changed index: tests/rerankers/test_klsa.py",
-    ("klsa", "vector_weight"): "needs vectors: tests/kernels",
     ("fusion", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
     ("mslm", "graph"): "other sources of the graph are files: tests/rerankers/test_mslm.py",
@@ -175,14 +156,23 @@ def half_of_the_clicks(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def with_vectors(demo_index, tmp_path_factory):
-    """The same index with vectors by the name `drawn`, which have no meaning."""
+    """The same index with vectors by the names `drawn` and `other`, which have no meaning."""
     folder, generator = tmp_path_factory.mktemp("vectors"), np.random.default_rng(0)
     shutil.copytree(demo_index.path, folder / "index")
     logged = {json.loads(line)["query"] for line in (DEMO / "clicks.jsonl").read_text().splitlines()}
-    for file, ids in (("documents", list(demo_index.forward.docids)), ("queries", sorted({*logged, *QUERIES}))):
+    docids = list(demo_index.forward.docids)
+    for file, ids in (("drawn", docids), ("other", docids), ("queries", sorted({*logged, *QUERIES}))):
         np.savez(folder / f"{file}.npz", ids=np.array(ids), vectors=generator.normal(size=(len(ids), 8)))
-    vectors_verb(["--index", str(folder / "index"), "--name", "drawn", "--input", str(folder / "documents.npz")])
-    return kernelsearch.open(folder / "index", vectors={"queries": str(folder / "queries.npz")})
+    for name in ("drawn", "other"):
+        vectors_verb(["--index", str(folder / "index"), "--name", name, "--input", str(folder / f"{name}.npz")])
+    return kernelsearch.open(folder / "index", vectors={"name": "drawn", "queries": str(folder / "queries.npz")})
+
+
+@pytest.fixture(scope="module")
+def saved(demo_index, tmp_path_factory):
+    """Values of options that name a folder."""
+    basis = TrainingData(output=tmp_path_factory.mktemp("saved") / "basis")
+    return {("klsa", "basis"): [str(registry.method("klsa").fit(demo_index, basis, dims=8))]}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +186,7 @@ def ranked(demo_index, with_vectors, clicks):
         key = (name, repr(sorted(options.items())))
         if again or key not in known:
             own = {"clicks": clicks} if any(option.key == "clicks" for option in registry.method(name).options) else {}
-            index = with_vectors if "queries" in options else demo_index
+            index = with_vectors if "queries" in options or name == "dense" else demo_index
             reranker = registry.method(name).make(index, **{**own, **options})
             known[key] = [
                 (reordered.docs.tolist(), reordered.scores.tolist()) for reordered in reranker.apply_batch(queries, candidates)
@@ -207,12 +197,12 @@ def ranked(demo_index, with_vectors, clicks):
 
 
 @pytest.mark.parametrize(("name", "option"), CASES, ids=lambda value: value if isinstance(value, str) else value.key)
-def test_an_option_changes_scores_or_is_refused(ranked, half_of_the_clicks, name, option):
+def test_an_option_changes_scores_or_is_refused(ranked, saved, half_of_the_clicks, name, option):
     if (name, option.key) in ELSEWHERE:
         pytest.skip(ELSEWHERE[name, option.key])
     others = WITH.get((name, option.key), {})
     current = others.get(option.key, option.default)
-    candidates = TEXTS.get((name, option.key), []) or values(option, current)
+    candidates = saved.get((name, option.key)) or TEXTS.get((name, option.key)) or values(option, current)
     if option.names == "clicks":
         candidates = [half_of_the_clicks]
     assert candidates, f"no value is generated for --{name}.{option.name}: list it in ELSEWHERE, with its test"
@@ -226,11 +216,14 @@ def fitted(demo_index, tmp_path_factory):
     candidates = demo_index.lucene.search(queries, 30)
     topics = dict(list(read_topics(DEMO / "topics.tsv").items())[:24])
     known: dict[tuple[str, str], list[Any]] = {}
+    folded = registry.method("klsa").fit(demo_index, TrainingData(output=tmp_path_factory.mktemp("old") / "basis"), dims=5)
 
     def fit(name: str, options: dict[str, Any], again: bool = False) -> list[Any]:
         key = (name, repr(sorted(options.items())))
         if again or key not in known:
             output = tmp_path_factory.mktemp(name) / "fitted"
+            if name == "klsa":  # to fold documents into
+                shutil.copytree(folded, output)
             levels = name == "mslm" and "scales" in options
             judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" or levels else {}
             place = registry.method(name).fit(demo_index, TrainingData(output=output, **judged), **options)
@@ -239,7 +232,7 @@ def fitted(demo_index, tmp_path_factory):
                 matching = {key: options[key] for key in options if key not in ("hits", "min_count")}
                 known[key] = MultiScaleLM(demo_index, model=str(place), weights="learned", **matching).level_weights.tolist()
                 return known[key]
-            search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
+            search = FITTED_SEARCH[name]
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
             known[key] = [
                 (ranked.docs.tolist(), ranked.scores.tolist()) for ranked in reranker.apply_batch(queries, candidates)
@@ -293,10 +286,6 @@ class ReachedError(Exception):
 @pytest.mark.parametrize(
     ("name", "option", "value", "function", "expected"),
     [
-        ("klsa", "solver", "randomised", "klsa.basis.fit_basis", {"solver": "randomised"}),
-        ("klsa", "tolerance", 0.25, "klsa.basis.fit_basis", {"tolerance": 0.25}),
-        ("klsa", "memory", 3.0, "klsa.basis.fit_basis", {"memory": 3e9}),
-        ("klsa", "parts", 7, "klsa.basis.fit_basis", {"parts": 7}),
         ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
         ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
     ],
@@ -318,6 +307,7 @@ def test_options_without_an_effect_on_scores_arrive(demo_index, tmp_path, monkey
 
 
 def test_the_lists_above_name_all_methods_and_options_that_exist():
+    assert set(METHODS) == set(registry.names()) - registry.paper_names()
     declared = {(name, option.key) for name in METHODS for option in registry.method(name).options}
     assert {*WITH, *TEXTS} <= declared
     assert set(ELSEWHERE) <= declared

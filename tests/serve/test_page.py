@@ -362,11 +362,11 @@ def test_methods_are_added_changed_and_removed_and_back_undoes_it(page):
 
 
 def test_an_address_holds_the_whole_view(page):
-    methods = ["klsa~z=5~lambda=0.5", "klsa~scores=kernel"]
+    methods = ["klsa~z=5~lambda=0.5", "klsa~retrieve=0"]
     opened = {"doc": "hr267", "in": 2, "view": "text"}
     page.open(q=QUERY, topic=TOPIC, hits=20, first="k1=2~rm3=true", m=methods, **opened)
     shared = {"query": QUERY, "k1": 2, "rm3": "true", "hits": 20}
-    asked = ({}, {"rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5}, {"rerank": "klsa", "klsa.scores": "kernel"})
+    asked = ({}, {"rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5}, {"rerank": "klsa", "klsa.retrieve": 0})
     answers = [page.ask("/v1/demo/search", **shared, **more) for more in asked]
     page.shows(*([entry["docid"] for entry in answer["candidates"]] for answer in answers))
     assert page.text("#view-text[aria-selected=true]") == "Text"

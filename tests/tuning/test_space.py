@@ -26,6 +26,8 @@ def test_a_grid_is_every_combination_in_order():
 
 def test_values_are_checked_by_the_parameters_own_declaration():
     assert dimension("rm3=true,false", ()).values == (True, False)
+    kernels = dimension("klsa.kernel=bm25(k1=2,b=.75),vsm+rbf(cosine(bm25(k1=1,b=0)),gamma=2)", ("klsa",)).values
+    assert kernels == ("bm25(k1=2,b=.75)", "vsm+rbf(cosine(bm25(k1=1,b=0)),gamma=2)")
     assert dimension("mslm.scales=8|1,2,4", ("mslm",)).values == ((8.0,), (1.0, 2.0, 4.0))
     assert read_dimension("mslm", "scales", [[8], (1, 2, 4)], ["mslm"]).values == ((8.0,), (1.0, 2.0, 4.0))
 

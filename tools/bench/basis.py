@@ -1,6 +1,6 @@
 """Whether a basis fitted in parts spans the space of the one fitted in one piece, in the precision that users get.
 
-    python -m tools.bench.basis --index INDEX [--dims 300] [--parts 8] [--tolerance 0.01]
+    python -m tools.bench.basis --index INDEX [--dims 300] [--parts 8]
 
 Prints the largest principal angle between the leading dimensions of both, for several numbers of them, and how much of the
 spectrum is behind: where neighbouring singular values are all but equal, directions may trade places at a cut through them.
@@ -29,7 +29,6 @@ def main() -> None:
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--dims", type=int, default=300, help="dimensions")
     parser.add_argument("--parts", type=int, default=8, help="parts that the other basis is fitted in")
-    parser.add_argument("--tolerance", type=float, default=0.01, help="tolerance of the solver")
     parser.add_argument(
         "--leading", type=int, nargs="+", default=[50, 100, 150, 200, 250], help="numbers of leading dimensions to compare"
     )
@@ -44,8 +43,6 @@ def main() -> None:
                 forward,
                 BM25(k1=2.0, b=0.75),  # klsa's own
                 dims=arguments.dims,
-                solver="randomised",
-                tolerance=arguments.tolerance,
                 engine=LocalEngine(),
                 parts=parts,
             )

@@ -53,8 +53,8 @@ FORMS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "klsa": {
         "klsa": ("klsa", {}),
         "klsa, nothing added": ("klsa", {"retrieve": 0}),
-        "klsa, z 1": ("klsa", {"z": 1}),
-        "klsa, z 50": ("klsa", {"z": 50}),
+        "klsa-paper, z 1": ("klsa-paper", {}),
+        "klsa-paper, z 50": ("klsa-paper", {"z": 50}),
     },
     "mslm": {
         "mslm": ("mslm", {}),

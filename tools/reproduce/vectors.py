@@ -123,11 +123,11 @@ def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, list
     for weight in WEIGHTS:
         basis = scratch / "bases" / f"{collection.index.path.name}-{weight:g}"
         if not basis.exists():
-            collection.index.train("klsa", output=basis, kernel=f"bm25+vectors:{NAME}", vector_weight=weight)
+            collection.index.train("klsa", output=basis, kernel=f"bm25(k1=2,b=.75)+{weight}*vectors:{NAME}")
         for best in BEST:
             for share in SHARES:
                 options = {"basis": str(basis), "scores": "kernel", "retrieve": DEPTH, "z": best, "lambda": share}
-                out[weight, best, share] = collection.precisions(collection.run({"klsa": options}))
+                out[weight, best, share] = collection.precisions(collection.run({"klsa-paper": options}))
     return out
 
 

@@ -9,5 +9,6 @@ DENSE = Method(
     DenseSettings,
     "kernelsearch.rerankers.dense.reranker:KernelDense",
     retrieves=True,
+    moved={"effort": "chosen by size"},
 )
 METHODS = (DENSE,)

@@ -73,7 +73,7 @@ class KernelDense(Reranker[DenseSettings]):
         without a vector.
         """
         out = []
-        nearest = self.vectors.nearest(queries, self.settings.retrieve, effort=self.settings.effort)
+        nearest = self.vectors.nearest(queries, self.settings.retrieve)
         for listed, (docs, _) in zip(lists, nearest, strict=True):
             new = np.setdiff1d(docs[self.index.forward.live[docs]], listed.docs)
             added = np.full(len(new), listed.scores.min() if listed.depth else 0.0)

@@ -18,6 +18,3 @@ class DenseSettings(Settings):
         None, "name of the vectors; default: --vectors.name, or the only ones of the index", names="vectors"
     )
     retrieve: int = option(0, "number of documents with the largest inner products (FAISS) to add to the candidates", low=0)
-    effort: int | None = option(
-        None, "search effort of the FAISS index: clusters to search (ivf), size of the candidate list (hnsw)", low=1
-    )

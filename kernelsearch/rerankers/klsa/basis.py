@@ -37,12 +37,6 @@ from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings
 
 logger = logging.getLogger(__name__)
 
-#: Options of train that are parameters of kernels: {option: field of the kernel}.
-KERNEL_PARAMETERS = {
-    "k1": "k1", "b": "b", "k3": "k3", "mu": "mu", "jm_lambda": "lam", "gamma": "gamma", "degree": "degree", "offset": "offset",
-    "vector_weight": "vector_weight",
-}  # fmt: skip
-
 
 def fit(index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) -> Path:
     """Fits a basis of `index` (or folds the changed index into the old one), saves it and returns its folder.
@@ -51,7 +45,7 @@ def fit(index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) 
     """
     path = data.folder(index, KERNEL_LSA.name)
     limit = data.memory_limit
-    memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
+    memory = 2e9 if limit is None else float(limit.features)
 
     def finish(folder: Path) -> None:
         if settings.neighbours != "flat":
@@ -63,12 +57,10 @@ def fit(index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) 
     if settings.fold_in:
         old = LatentBasis(path)
         collection = index.field(old.parameters["field"])
-        basis = fold_in(path, old, collection, make_kernel(old.parameters, index), memory=memory, finish=finish)
+        basis = fold_in(path, old, collection, basis_kernel(old, index), memory=memory, finish=finish)
         share = basis.meta["extra"]["folded"] / max(len(collection.live_docs), 1)
         logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
     else:
-        chosen = settings.to_dict()
-        recipe = {key: chosen[key] for key in KERNEL_PARAMETERS}
         with data.progress("decomposing", unit="product") as bar:
             reported = 0
 
@@ -81,17 +73,14 @@ def fit(index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) 
             basis = fit_basis(
                 path,
                 index.field(settings.field),
-                make_kernel({"kernel": settings.kernel, **recipe}, index),
+                registry.kernel(settings.kernel, vectors=index.vectors),
                 dims=settings.dims or default_dims(len(index.forward.live_docs)),
-                solver=settings.solver,
-                tolerance=settings.tolerance,
-                landmarks=settings.landmarks,
                 memory=memory,
                 limit=limit,
                 engine=data.engine,
-                parts=settings.parts or default_parts(len(index.forward), data.engine),
+                parts=default_parts(len(index.forward), data.engine),
                 random_state=settings.random_state,
-                parameters=recipe,
+                expression=settings.kernel,
                 finish=finish,
                 progress=report,
             )
@@ -109,15 +98,13 @@ def fit_basis(
     kernel: Kernel,
     *,
     dims: int = 300,
-    solver: str = "auto",
-    tolerance: float = 1e-2,
     landmarks: int = 1000,
     memory: float = 2e9,
     limit: MemoryLimit | None = None,
     engine: Engine | None = None,
     parts: int = 1,
     random_state: int = 0,
-    parameters: Mapping[str, Any] | None = None,
+    expression: str | None = None,
     finish: Callable[[Path], None] = lambda folder: None,
     progress: Callable[[int, float], None] = lambda products, residual: None,
 ) -> LatentBasis:
@@ -127,12 +114,12 @@ def fit_basis(
     ----------
     collection, kernel : the documents of a field and the document kernel
     dims : number of latent dimensions
-    solver, tolerance, random_state : of the decomposition, see `kernelsearch.kernels.spectral.decompose`
     landmarks : number of documents that approximate a kernel without a feature map (Nyström)
     memory : bytes of Φ that are cached between passes over it
     limit : under a memory limit the solver's vectors are memory-mapped from a file where they would take more than half of it
     engine, parts : the engine that holds Φ, and in how many parts; results depend on `parts`, not on the engine
-    parameters : saved with the basis besides the kernel, its name and the field
+    random_state : the seed of the decomposition and the landmarks
+    expression : the kernel as text, by which one of a plugin's function is made again
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
     """
@@ -143,13 +130,10 @@ def fit_basis(
     def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         return scratch_array(Path(path).parent, shape, dtype, limit)
 
-    decomposition = decompose(
-        rows, dims, solver=solver, tolerance=tolerance, random_state=random_state, allocate=allocate, progress=progress
-    )
-    all_parameters = {
-        **(parameters or {}),
-        "kernel": str(kernel),
-        "saved_kernel": to_data(kernel),
+    decomposition = decompose(rows, dims, random_state=random_state, allocate=allocate, progress=progress)
+    parameters = {
+        "kernel": expression or str(kernel),
+        "saved_kernel": to_data(kernel) or (expression and {"expression": expression}),
         "landmarks": 0 if mapped else landmarks,
         "field": collection.field,
     }
@@ -161,7 +145,7 @@ def fit_basis(
     }
     terms = kernel.feature_terms(collection) if mapped else np.arange(len(collection.terms))
     keys = collection.document_keys()
-    _save(path, collection, decomposition, rows, terms, keys, all_parameters, extra, finish, mapped=mapped)
+    _save(path, collection, decomposition, rows, terms, keys, parameters, extra, finish, mapped=mapped)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -189,15 +173,11 @@ def fold_in(
     known = places >= 0
     right[known] = old.loadings[places[known]]
     captured = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
-    decomposed = old.decomposed
-    if decomposed is None:  # a basis of an earlier version: only the growth is known
-        new = max(len(collection) - (len(old.rows) - old.meta["extra"]["folded"]), 0)
-    else:
-        new = int(np.isin(collection.document_keys(), decomposed, invert=True).sum())
+    new = int(np.isin(collection.document_keys(), old.decomposed, invert=True).sum())
     extra = {**old.meta["extra"], "energy": captured / rows.squared_norm(), "folded": new}
     decomposition = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
     terms = kernel.feature_terms(collection)
-    _save(path, collection, decomposition, rows, terms, decomposed, old.parameters, extra, finish, mapped=True)
+    _save(path, collection, decomposition, rows, terms, old.decomposed, old.parameters, extra, finish, mapped=True)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -207,7 +187,7 @@ def _save(
     decomposition: Decomposition,
     rows: Rows,
     feature_terms: NDArray[np.int64],
-    decomposed: NDArray[np.uint64] | None,
+    decomposed: NDArray[np.uint64],
     parameters: Mapping[str, Any],
     extra: Mapping[str, Any],
     finish: Callable[[Path], None],
@@ -246,7 +226,7 @@ def _save(
             "feature_terms": feature_terms,
             "term_bytes": term_bytes,
             "term_ends": term_ends,
-            **({} if decomposed is None else {"decomposed": decomposed}),
+            "decomposed": decomposed,
         },
         fill=fill,
     )
@@ -307,19 +287,15 @@ def default_parts(documents: int, engine: Engine) -> int:
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 
-def make_kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
-    """The kernel that the parameters of a basis describe, with the vectors of an index where it names them."""
-    saved = parameters.get("saved_kernel")
-    if saved is not None:
-        return from_data(saved, index.vectors)
-    if "saved_kernel" in parameters and "k1" not in parameters:
+def basis_kernel(basis: LatentBasis, index: OpenedIndex) -> Kernel:
+    """The kernel that `basis` was fitted with, with the vectors of an index where it names them."""
+    saved = basis.parameters["saved_kernel"]
+    if saved is None:
         raise OptionError(
-            f"kernel {parameters['kernel']}: isn't saved with the basis, because its class has no name "
+            f"kernel {basis.parameters['kernel']}: isn't saved with the basis, because its class has no name "
             "(kernels.registry.register, or an entry point, gives one)"
         )
-    # A basis of an earlier version, or a kernel from a plugin's function: made again from its name and the options of train.
-    options = {field: parameters.get(option) for option, field in KERNEL_PARAMETERS.items()}
-    return registry.kernel(parameters["kernel"], options, index.vectors)
+    return from_data(saved, index.vectors)
 
 
 def follow(change: DocumentChange) -> str:

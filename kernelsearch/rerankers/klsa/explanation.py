@@ -105,9 +105,12 @@ def _terms(reranker: KernelLSA, dimension: int) -> Text:
 
 def _query_score(reranker: KernelLSA, score: float, symbols: str = "k_q", meaning: str = "score") -> Symbol:
     """k_q of a document for a detail, with its origin where that is not the first stage."""
-    if reranker.settings.scores == "kernel":
-        return Symbol(f"{symbols} {score:.4f} of the fitted kernel", f"{meaning} {score:.4f} by the fitted kernel")
-    return Symbol(f"{symbols} {score:.4f}", f"{meaning} {score:.4f} in the first stage")
+    origin = reranker.score_origin
+    symbol = f"{symbols} {score:.4f}"
+    return Symbol(
+        f"{symbol} of {origin}" if origin else symbol,
+        f"{meaning} {score:.4f} {f'by {origin}' if origin else 'in the first stage'}",
+    )
 
 
 def latent_map(reranker: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:

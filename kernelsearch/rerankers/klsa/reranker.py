@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +26,9 @@ from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, Flag, OptionError
-from kernelsearch.core.rows import divide_rows, scaled_unit_rows, unit_products
+from kernelsearch.core.rows import scaled_unit_rows, unit_products
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import StringTable
-from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, first_stage_scores, posterior_weights
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
 from kernelsearch.neighbours import CLUSTERED, Neighbours
@@ -51,7 +51,7 @@ ROUNDING = 1e-6
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
-#: Documents to add without a given z: `python -m tools.reproduce.klsa_settings` shows that they never hurt
+#: Documents to add without a given z: `python -m tools.papers.klsa_settings` shows that they never hurt
 #: (docs/reproductions/klsa.md).
 AUTOMATIC_RETRIEVE = 200
 
@@ -64,7 +64,7 @@ class LatentBasis:
     - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
     - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
       dimensions of vectors
-    - `decomposed`: keys of the documents that were decomposed, the others were folded in; None for earlier versions' bases
+    - `decomposed`: keys of the documents that were decomposed, the others were folded in
     - `meta`: kernel, parameters, captured energy, residual
     """
 
@@ -75,7 +75,12 @@ class LatentBasis:
         self.values: NDArray[np.float64] = arrays["values"]
         self.loadings: NDArray[np.float32] = arrays["loadings"]
         self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
-        self.decomposed: NDArray[np.uint64] | None = arrays.get("decomposed")
+        if "decomposed" not in arrays or "saved_kernel" not in self.parameters:
+            raise ArtefactError(
+                "made by an earlier version; fit it again with: python -m kernelsearch.train --index INDEX --rerank klsa",
+                path=self.path,
+            )
+        self.decomposed: NDArray[np.uint64] = arrays["decomposed"]
         self._term_arrays = arrays["term_bytes"], arrays["term_ends"]
 
     @property
@@ -164,6 +169,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
     """
 
     method = KERNEL_LSA
+    #: Whose scores k_q is, in explanations: "" for the first stage's.
+    score_origin = ""
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -173,7 +180,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self.dims = self.settings.dims or fitted_dims
         if self.dims > fitted_dims:
             raise OptionError(
-                f"{self.dims}, but ", self.basis.path, f" was fitted with {fitted_dims}", option=Flag("dims", "klsa")
+                f"{self.dims}, but ", self.basis.path, f" was fitted with {fitted_dims}", option=Flag("dims", self.name)
             )
         self.automatic = self.settings.z is None
         self.z = self.settings.z or POSTERIOR_DOCUMENTS
@@ -191,7 +198,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
             if rows > FIT_ON_USE:
                 raise ArtefactError(f"no basis has been fitted for this index yet; make one with: {command}", path=path)
             logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
-            self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
+            KernelLSA.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
         basis = index.opened(LatentBasis, path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
@@ -228,10 +235,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return LatentQuery(vector, query_scores, latent, self.scale(latent, query_scores))
 
     def query_scores(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
-        """k_q of the candidates, shape (candidates,)."""
-        if self.settings.scores == "first":
-            return candidates.scores
-        return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, candidates.docs)
+        """k_q of the candidates, shape (candidates,): the first stage's scores."""
+        return candidates.scores
 
     def spread(self, query_scores: NDArray[np.floating], docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """The query's latent vector (dims,): its best documents' coordinates by weight; with a z, top_z(k_q(q, F)) Uᵀ I_x."""
@@ -256,19 +261,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
         """Inner products of a query's latent vector with documents' target vectors, shape (documents,)."""
         if self.automatic:
             return unit_products(self._table, self._roots, vector, docs)
-        return np.asarray(self.targets(docs) @ vector)
+        return np.asarray(self.targets(docs) @ vector, dtype=np.float32)
 
     def targets(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors that a query's vector is compared with, shape (documents, dims).
-
-        They are the documents' coordinates; with `cosine` over their length in U Σ, the space of LSI: the query's vector is its
-        vector there times Σ.
-        """
-        coordinates = self.coordinates(docs)
-        if not self.settings.cosine or self.automatic:
-            return coordinates
-        lengths = np.linalg.norm(coordinates * self.basis.values[: self.dims], axis=1)
-        return divide_rows(coordinates, lengths.astype(np.float32))
+        """The vectors that a query's vector is compared with, shape (documents, dims): the documents' coordinates."""
+        return self.coordinates(docs)
 
     def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> MixScale:
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
@@ -292,7 +289,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         vectors[:, : self.dims] = [query.vector for query in located]
         if self.automatic:  # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½
             vectors[:, : self.dims] *= self._roots
-        neighbours, products = self.basis.neighbours.search(vectors, self.retrieve, effort=self.settings.effort)
+        neighbours, products = self.basis.neighbours.search(vectors, self.retrieve)
         ranked = list(lists)
         for number, query, rows, similarities in zip(numbers, located, neighbours, products, strict=True):
             listed = lists[number]
@@ -315,23 +312,22 @@ class KernelLSA(Reranker[KernelLSASettings]):
         lists: Sequence[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
-        """As the base class's, but latent scores are computed once per basis, z and dims: λ doesn't change them."""
+        """As the base class's, but latent scores are computed once for rerankers that differ in λ only."""
         members = [reranker for reranker in rerankers if isinstance(reranker, KernelLSA)]
-        if any(member.retrieve or member.settings.scores != "first" for member in members):
+        if any(member.retrieve for member in members):
             return super().variants(rerankers, queries, lists, context)
         out: list[list[Candidates]] = [[] for _ in members]
-        for candidates in lists:
-            latent_scores: dict[tuple[Path, int, int | None, bool], NDArray[np.float32]] = {}
-            scores = candidates.scores
+        for query, candidates in zip(queries, lists, strict=True):
+            located: dict[KernelLSASettings, LatentQuery] = {}
             for member, ranked in zip(members, out, strict=True):
-                if not candidates.depth or not member.weight:
-                    ranked.append(member.ordered(candidates.docs, scores))
-                    continue
-                key = (member.basis.path, member.dims, member.settings.z, member.settings.cosine)
-                if key not in latent_scores:
-                    latent_scores[key] = member.latent(member.spread(scores, candidates.docs), candidates.docs)
-                latent = latent_scores[key]
-                ranked.append(member.ordered(candidates.docs, member.mix(latent, scores, member.scale(latent, scores))))
+                scores = candidates.scores
+                if candidates.depth and not member.weight:
+                    scores = member.query_scores(query, candidates)
+                elif candidates.depth:
+                    key = replace(member.settings, lambda_=1.0)
+                    known = located.setdefault(key, located.get(key) or member.locate(query, candidates))
+                    scores = member.mix(known.latent, known.query_scores, member.scale(known.latent, known.query_scores))
+                ranked.append(member.ordered(candidates.docs, scores))
         return out
 
     def _new(self, rows: NDArray[np.int64], products: NDArray[np.float32], candidates: Candidates) -> NDArray[np.int32]:
@@ -346,8 +342,6 @@ class KernelLSA(Reranker[KernelLSASettings]):
         Computed exactly under the first stage's model, but at most the score of the list's last document: the bound matters
         only for lists from an expanded query or a run file, whose scores the model doesn't explain.
         """
-        if self.settings.scores == "kernel":
-            return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
         exact = first_stage_scores(self.collection, context.model, query, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
@@ -358,20 +352,6 @@ class KernelLSA(Reranker[KernelLSASettings]):
             return np.asarray(smoothed)
         own = (query_scores.astype(np.float64) - scale.score_mean) / scale.score_deviation
         return np.asarray(self.weight * smoothed + (1 - self.weight) * own)
-
-    @cached_property
-    def kernel(self) -> Kernel:
-        """The kernel that the basis was fitted with."""
-        from kernelsearch.rerankers.klsa.basis import make_kernel
-
-        kernel = make_kernel(self.basis.parameters, self.index)
-        if not kernel.has_query:
-            raise OptionError(
-                f"{kernel} compares documents only; use ",
-                Flag("scores", "klsa", value="first"),
-                option=Flag("scores", "klsa", value="kernel"),
-            )
-        return kernel
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """The document's score by top-z document and latent dimension."""

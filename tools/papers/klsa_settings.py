@@ -1,6 +1,6 @@
 """Settings that an index could choose for itself: klsa's dimensions and retrieval by pseudo-queries from its own documents.
 
-    python -m tools.reproduce.klsa_settings [--collections FOLDER] [--scratch FOLDER]
+    python -m tools.papers.klsa_settings [--collections FOLDER] [--scratch FOLDER]
 
 A pseudo-query is made from a document whose terms are split into two halves by chance: terms of one half are the query, and the
 ten documents that BM25 finds best for the other half are taken for relevant. The settings that pseudo-queries prefer are

@@ -1,7 +1,7 @@
 """Regenerates docs/reproductions/klsa.md and its figure: BM25, LSI and kernel LSA on the real collections.
 
-    python -m tools.reproduce.klsa [--collections FOLDER] [--scratch FOLDER]
-    python -m tools.reproduce.klsa --lsi     # the table of latent semantic indexing alone
+    python -m tools.papers.klsa [--collections FOLDER] [--scratch FOLDER]
+    python -m tools.papers.klsa --lsi     # the table of latent semantic indexing alone
 
 The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections; indexes, bases and results are
 kept in the scratch folder; remove it to measure everything again.
@@ -21,6 +21,7 @@ import numpy as np
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import BM25Model
+from kernelsearch.papers.klsa.reranker import KernelLSAPaper
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -60,7 +61,7 @@ class Setting:
         """Average precision of the ranked `lists` of the queries, shape (queries,)."""
         return self.judged.average_precision(lists)
 
-    def ranker(self, kernel: str = "bm25", space: tuple[float, float] | None = None, **options: Any) -> KernelLSA:
+    def ranker(self, kernel: str = "bm25", space: tuple[float, float] | None = None, **options: Any) -> KernelLSAPaper:
         """A reranker over a basis of 300 dimensions of a `kernel`, fitted once.
 
         `space` has k1 and b of the basis, if not the first stage's; `options` are those of the reranker.
@@ -68,13 +69,14 @@ class Setting:
         k1, b = space or (self.k1, self.b)
         place = self.scratch / "bases" / f"{self.index.path.name}-{kernel}-{k1:g}-{b:g}"
         if not place.exists():
-            KernelLSA.method.fit(self.index, TrainingData(output=place), kernel=kernel, k1=k1, b=b, dims=300)
-        return KernelLSA(self.index, basis=str(place), **options)
+            text = f"bm25(k1={k1},b={b})" if kernel == "bm25" else kernel
+            KernelLSA.method.fit(self.index, TrainingData(output=place), kernel=text, dims=300)
+        return KernelLSAPaper(self.index, basis=str(place), **options)
 
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:
         """Average precision per query for every λ of `weights`; the latent scores don't depend on it.
 
-        `z` and `dims` are klsa's options of these names, `options` are others of `ranker`.
+        `z` and `dims` are those of klsa-paper, `options` are others of `ranker`.
         """
         ranker = self.ranker(z=z, dims=dims, **options)
         latent = [
@@ -140,7 +142,7 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
 def latent(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
     """The row of `name` in the table of latent semantic indexing: MAP by column, and p of kernel LSA against the best LSI."""
     setting = Setting(*prepare(name, collections, scratch), *PARAMETERS[1], scratch)
-    kernel_lsa, strong = setting.applied(z=1, **{"lambda": 0.9}), setting.lsi("logentropy", cosine=True)
+    kernel_lsa, strong = setting.applied(), setting.lsi("logentropy", cosine=True)
     return {
         "bm25": float(setting.precision(setting.lists).mean()),
         **{kernel: float(setting.lsi(kernel).mean()) for kernel in ("linear", "vsm")},
@@ -262,8 +264,8 @@ def tables(results: dict[str, Any]) -> str:
     lines = [
         "## The settings of the paper, and others",
         "",
-        "MAP of the first 1000 documents. In brackets: the same with `--klsa.retrieve` of all documents. p: paired t-test of",
-        "the paper's setting against BM25. The last column is the best of its row on the judgements it is measured on: it",
+        "MAP of the first 1000 documents. In brackets: the same with `--klsa-paper.retrieve` of all documents. p: paired",
+        "t-test of the paper's setting against BM25. The last column is the best of its row on the judgements it is measured on: it",
         "shows the gain that tuning could reach at most, not the gain on new queries.",
         "",
         "| collection | k1, b | BM25 | z 1, λ .9, 300 dims (the paper's) | p | z 10, λ .9, 100 dims | best of the grid |",

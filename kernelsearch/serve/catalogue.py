@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
@@ -18,9 +20,7 @@ from kernelsearch.api.spec import PipelineSpec, Values
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, quote
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.impressions import Impressions
-from kernelsearch.serve.parameters import describe_option, method_options
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
@@ -35,6 +35,25 @@ FREQUENT = ("auto",)
 #: Documents whose texts are read for each of these queries.
 SHOWN = 10
 logger = logging.getLogger("kernelsearch.serve")
+
+
+class PartState(TypedDict):
+    """A part of a method that an index may lack."""
+
+    name: str
+    in_use: bool
+    why: Annotated[str | None, Field(description="why the part is not in use; null where it is")]
+
+
+class MethodState(TypedDict):
+    """Whether a method can be used with an index."""
+
+    name: str
+    ready: bool
+    why: Annotated[str | None, Field(description="what the method lacks on this index; null where it is ready")]
+    parts: Annotated[
+        list[PartState], Field(description="parts that an index may lack, such as those of auto; empty for other methods")
+    ]
 
 
 class Retired(Exception):
@@ -116,11 +135,9 @@ class ServedIndex:
             return topic
         return self._topics_by_text.get(normalised, "")
 
-    def sign(self, query: str, docids: Sequence[str]) -> dict[str, str]:
-        """The fields for recording clicks on the list `docids` of `query`; none for an empty list, or without a click log."""
-        if not self.clicks.recording or not docids:
-            return {}
-        return {"impression": self._impressions.issue(self.name, query, docids)}
+    def sign(self, query: str, docids: Sequence[str]) -> str | None:
+        """The token for clicks on the list `docids` of `query`; None for an empty list, or where clicks are not recorded."""
+        return self._impressions.issue(self.name, query, docids) if self.clicks.recording and docids else None
 
     def warm_up(self) -> None:
         """Does once what the first requests would have to wait for.
@@ -131,7 +148,7 @@ class ServedIndex:
         queries = [self.index.query(text) for text in self._sample_texts()]
         for query in queries:
             self.texts.get(self.index.lucene.search([query], self.limits.candidates)[0].docs[:SHOWN])
-        for state in self.describe()["methods"]:
+        for state in self.methods():
             name = state["name"]
             if not state["ready"]:
                 continue
@@ -155,11 +172,12 @@ class ServedIndex:
             texts.append(" ".join(forward.terms.take(terms[_spread(len(terms), SAMPLE_WORDS)])))
         return texts
 
-    def methods(self) -> list[dict[str, Any]]:
+    def methods(self) -> list[MethodState]:
         """Which methods are ready on this index, and what the others lack."""
-        states = []
+        states: list[MethodState] = []
         for name in registry.names():
-            why, parts = None, []
+            why: str | None = None
+            parts: list[PartState] = []
             try:
                 with self.reading_clicks((name,)):
                     (reranker,) = self.pipeline((name,), {}, self.limits.candidates).rerankers
@@ -233,23 +251,6 @@ class ServedIndex:
             self._similar = SimilarDocuments(self.index)
         return self._similar
 
-    def describe(self) -> dict[str, Any]:
-        """The index's entry in /v1/indexes."""
-        try:
-            clicks = self.clicks.totals()
-        except KernelSearchError as problem:  # requests that need the log are answered with this message; others go on
-            logger.info("%s: %s", self.name, problem)
-            clicks = None
-        return {
-            "name": self.name,
-            "documents": len(self.index.forward.live_docs),
-            "topics": len(self.topics),
-            "judged": len(self.topics.keys() & self.qrels.keys()),
-            "clicks": clicks,
-            "recording": self.clicks.recording,
-            "methods": self.methods(),
-        }
-
 
 def _defaults(methods: Mapping[str, Mapping[str, Any]], log_file: str | None) -> PipelineSpec:
     """All methods with the options of the server: `methods`, {name: {option: value}}, and the file of the click log."""
@@ -264,22 +265,3 @@ def _defaults(methods: Mapping[str, Mapping[str, Any]], log_file: str | None) ->
 def _spread(length: int, count: int) -> NDArray[np.int64]:
     """At most `count` of the numbers below `length`, evenly spread."""
     return np.linspace(0, length - 1, min(count, length)).astype(np.int64)
-
-
-def describe_methods() -> list[dict[str, Any]]:
-    """The methods' entries in /v1/methods."""
-    entries = []
-    for name in registry.names():
-        method = registry.method(name)
-        reranker = method.load()
-        entries.append(
-            {
-                "name": name,
-                "summary": method.summary,
-                "retrieves": method.retrieves,
-                "explains": reranker.explain is not Reranker.explain,
-                "draws": reranker.plot is not Reranker.plot,
-                "options": [describe_option(option, name) for option in method_options(name)],
-            }
-        )
-    return entries

@@ -22,14 +22,13 @@ from kernelsearch.core.errors import (
 )
 from kernelsearch.core.plugins import PluginError, plugin_error
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.gate import Refused
 from kernelsearch.serve.workers import Overloaded, TimedOut
 
 JSON_TYPE = "application/json"
 RETRY_AFTER = "1"
 #: Classes of errors that `error_response` answers.
-ANSWERED = (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception)
+ANSWERED = (KernelSearchError, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception)
 logger = logging.getLogger("kernelsearch.serve")
 
 
@@ -67,8 +66,6 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case KernelSearchError():
             line = " ".join(error.message(Flag.in_request).split())
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
-        case NotFound():
-            return 404, str(error), {}
         case CannotAct():
             return 400, f"the method keeps the first stage's list for this query: {error}", {}
         case Refused():

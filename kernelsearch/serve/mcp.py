@@ -16,10 +16,15 @@ from pydantic import ConfigDict, ValidationError
 from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.installed import install_command
 from kernelsearch.core.version import __version__
-from kernelsearch.serve import answers, explanations, parameters
+from kernelsearch.serve.endpoints import doc as documents
+from kernelsearch.serve.endpoints import explain as explaining
+from kernelsearch.serve.endpoints import search as searching
+from kernelsearch.serve.endpoints import similar as similarity
+from kernelsearch.serve.endpoints.indexes import describe_indexes
+from kernelsearch.serve.endpoints.methods import describe_methods
 from kernelsearch.serve.errors import describe_error, describe_invalid
 from kernelsearch.serve.parameters import Reader
-from kernelsearch.serve.service import Service, describe_indexes
+from kernelsearch.serve.service import Service
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -38,9 +43,9 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
     except ImportError:
         raise OptionError(f"needs the package mcp; {install_command('mcp')}", option=Flag("mcp")) from None
     limits = service.settings.limits
-    search_reader = Reader(parameters.SEARCH, limits, ranks=True)
-    explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)
-    doc_reader, similar_reader = Reader(parameters.DOC, limits), Reader(parameters.SIMILAR, limits)
+    search_reader = Reader(searching.PARAMETERS, limits, ranks=True)
+    explain_reader = Reader(explaining.PARAMETERS, limits, ranks=True)
+    doc_reader, similar_reader = Reader(documents.PARAMETERS, limits), Reader(similarity.PARAMETERS, limits)
 
     class StrictTool(Tool):
         """A tool that refuses arguments which it does not have, and those of another type, in one line."""
@@ -94,11 +99,11 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
     async def search(index: str, query: str, hits: int = 10, rerank: str | None = None, options: dict[str, Any] = {}) -> str:  # noqa: B006  never changed
         """Searches an index. `rerank` names a method (klsa, mslm, pert, rbm25, auto, ...), or several separated by commas;
         `options` are parameters such as {"klsa.z": 5, "k1": 1.2}. Returns JSON: candidates with docid, score, rank, doc."""
-        return await answer(answers.search, index, search_reader, {"query": query, "hits": hits, "rerank": rerank}, options)
+        return await answer(searching.search, index, search_reader, {"query": query, "hits": hits, "rerank": rerank}, options)
 
     async def doc(index: str, docid: str) -> str:
         """Returns a document of an index by its docid, as JSON."""
-        return await answer(answers.document, index, doc_reader, {}, {}, docid)
+        return await answer(documents.document, index, doc_reader, {}, {}, docid)
 
     async def explain(
         index: str,
@@ -110,12 +115,12 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         """Explains the score of a document (default: the first of the list) by contributions that sum to it: under the method
         `rerank`, or without one by the terms of the query."""
         own = {"query": query, "rerank": rerank, "docid": docid}
-        return await answer(explanations.explain, index, explain_reader, own, options)
+        return await answer(explaining.explain, index, explain_reader, own, options)
 
     async def similar(index: str, docid: str, hits: int = 10, other: str | None = None) -> str:
         """Returns the documents of an index that are most similar to one of them, as JSON; the similarity to the document
         `other` is explained."""
-        return await answer(answers.similar, index, similar_reader, {"hits": hits, "other": other}, {}, docid)
+        return await answer(similarity.similar, index, similar_reader, {"hits": hits, "other": other}, {}, docid)
 
     async def list_indexes() -> str:
         """Lists the indexes with their numbers of documents and the methods that are ready on each, as JSON."""
@@ -124,7 +129,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
 
     async def list_methods() -> str:
         """Lists the methods for `rerank` with their options (name, type, bounds, default, help), as JSON."""
-        return orjson.dumps(service.methods).decode()
+        return orjson.dumps(describe_methods(limits)).decode()
 
     functions = (search, doc, explain, similar, list_indexes, list_methods)
     server = MCPServer(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from kernelsearch.api.spec import Values, check
 from kernelsearch.core.errors import Flag, OptionError
@@ -20,44 +23,35 @@ from kernelsearch.serve.settings import RequestLimits
 MAX_PARAMETERS, MAX_FILTERS = 200, 8
 
 
-def _text(name: str, help: str, default: str | None = None, **more: Any) -> Option:
+def text_option(name: str, help: str, default: str | None = None, **more: Any) -> Option:
+    """A parameter that is any text: `name`, `help`, `default` and `more` are those of `Option`."""
     return Option(name, str, default, help, requests=True, **more)
 
 
-QUERY = _text("query", "the query's text; may be left out where `topic` is given")
+QUERY = text_option("query", "the query's text; may be left out where `topic` is given")
 HITS = Option("hits", int, 10, "documents in the answer", low=1)
 OFFSET = Option("offset", int, 0, "documents of the list to skip before the first one in the answer", low=0)
-FIELDS = _text("fields", "fields of the documents to return, separated by commas; default: all", many=True, request_values=50)
-FILTER = _text(
+FIELDS = text_option(
+    "fields", "fields of the documents to return, separated by commas; default: all", many=True, request_values=50
+)
+FILTER = text_option(
     "filter",
     "a condition on a stored field, such as `category=plumbing` or `minutes<=30` (operators = != < <= > >=); all of several "
     "must hold. The candidates of the first stage and of the methods are filtered, not the whole index",
 )
 PARSE = Option("parse", bool, True, "return documents that are JSON as JSON instead of text")
 HIGHLIGHT = Option("highlight", bool, False, "list the words of the documents that match the query")
-TOPIC = _text("topic", "a judged topic of the collection: adds its measures and the documents' grades")
-DOCID = _text("docid", "the document to explain; default: the first one of the list")
-RERANK = _text("rerank", "a method; several, separated by commas, are applied one after the other")
+TOPIC = text_option("topic", "a judged topic of the collection: adds its measures and the documents' grades")
+DOCID = text_option("docid", "the document to explain; default: the first one of the list")
+RERANK = text_option("rerank", "a method; several, separated by commas, are applied one after the other")
 #: `rerank` of explanations.
-METHOD = _text("rerank", "the method whose score is explained; default: the first stage")
+METHOD = text_option("rerank", "the method whose score is explained; default: the first stage")
 CANDIDATES = Option(
     "candidates",
     int,
     None,
     "documents that the first stage retrieves; default: the maximum, or `offset` + `hits` without rerank and filter",
     low=1,
-)
-
-SEARCH = (QUERY, HITS, OFFSET, FIELDS, FILTER, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
-COMPARE = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
-#: Without what belongs to a single query: measures, highlighted words.
-BATCH = (HITS, OFFSET, FIELDS, FILTER, PARSE, RERANK, CANDIDATES)
-EXPLAIN = (QUERY, DOCID, TOPIC, METHOD, CANDIDATES)
-DOC = (PARSE,)
-SIMILAR = (HITS, PARSE, _text("other", "a second document, whose similarity is explained"))
-SUGGEST = (
-    _text("prefix", "the beginning of a query", ""),
-    Option("limit", int, 10, "maximum number of suggestions", low=1, high=100),
 )
 
 
@@ -217,7 +211,21 @@ def _limit_option(option: Option, limits: RequestLimits) -> Option:
     return option if high is None else replace(option, high=high, request_high=high)
 
 
-def describe_option(option: Option, owner: str = "") -> dict[str, Any]:
+class OptionDescription(TypedDict):
+    """An option: its parameter's name, type, bounds, choices, default and help text."""
+
+    name: str
+    parameter: Annotated[str, Field(description="its name in requests", examples=["klsa.lambda"])]
+    type: Annotated[str, Field(description="integer, number, boolean or string")]
+    many: Annotated[bool, Field(description="several values, separated by commas")]
+    default: Any
+    low: float | None
+    high: float | None
+    choices: list[Any] | None
+    help: str
+
+
+def describe_option(option: Option, owner: str = "") -> OptionDescription:
     """An option, of the method `owner` if named, as plain data for a form: name, type, bounds, choices, default and help."""
     kind = {int: "integer", float: "number", bool: "boolean", str: "string"}[option.kind]
     return {
@@ -237,12 +245,14 @@ def describe_option(option: Option, owner: str = "") -> dict[str, Any]:
 PATH_PARAMETERS: Mapping[str, str] = {"index": "the index's name, as listed by /v1/indexes", "docid": "the document's id"}
 
 
-def openapi_parameters(reader: Reader, path: Iterable[str] = ("index",)) -> list[dict[str, Any]]:
+def openapi_parameters(reader: Reader | None, path: Iterable[str] = ("index",)) -> list[dict[str, Any]]:
     """The parameters that `reader` reads as OpenAPI parameter objects; `path` names those in the endpoint's path."""
     in_path: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "description": PATH_PARAMETERS[name], "schema": {"type": "string"}}
         for name in path
     ]
+    if reader is None:
+        return in_path
     in_query = [_openapi_parameter(option, option.name, reader) for option in (*reader.own.values(), *reader.first.values())]
     for owner, options in reader.methods.items():
         in_query += [_openapi_parameter(option, f"{owner}.{option.name}", reader) for option in options.values()]

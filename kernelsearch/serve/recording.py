@@ -11,7 +11,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
 
 from kernelsearch.clicks.importing import import_records, prepare
 from kernelsearch.clicks.records import SQLITE, Impression, Record, Tally, normalise_query
@@ -28,6 +30,14 @@ logger = logging.getLogger(__name__)
 
 #: Seconds that a click waits for another process that writes into the log; readers of this process wait meanwhile.
 LOCK_SECONDS = 2.0
+
+
+class LogSize(TypedDict):
+    """The size of a click log."""
+
+    queries: int
+    impressions: int
+    clicks: int
 
 
 class ClickRecorder:
@@ -129,18 +139,20 @@ class ClickRecorder:
             self._log = ClickLog(self.path)
         return self._log
 
-    def suggestions(self, prefix: str, limit: int) -> list[dict[str, Any]]:
-        """At most `limit` logged queries that begin with `prefix`, most clicked first, with their clicks and impressions."""
+    def suggestions(self, prefix: str, limit: int) -> list[tuple[str, int, int]]:
+        """At most `limit` logged queries that begin with `prefix`, most clicked first: text, impressions and clicks."""
         with self.reading():
             log = self.log()
-            rows = log.beginning_with(prefix, limit) if log is not None else []
-        return [{"query": text, "clicks": clicks, "impressions": impressions} for text, impressions, clicks in rows]
+            return log.beginning_with(prefix, limit) if log is not None else []
 
-    def totals(self) -> dict[str, int] | None:
+    def totals(self) -> LogSize | None:
         """The numbers of queries, impressions and clicks in the log; None where there is none."""
         with self.reading():
             log = self.log()
-            return None if log is None else log.counts()
+            if log is None:
+                return None
+            counts = log.counts()
+            return {"queries": counts["queries"], "impressions": counts["impressions"], "clicks": counts["clicks"]}
 
     def record(self, impression: str, query: str, docids: Sequence[str], clicked: str | None) -> bool:
         """Adds a click on a list that was shown for `query`; returns False for a click that is in the log already.

@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,10 @@ import orjson
 from kernelsearch.api.python_documents import reader_of
 from kernelsearch.api.updating import Updated, update_index
 from kernelsearch.core.errors import BusyError, IndexReplaced, KernelSearchError
-from kernelsearch.serve import answers
-from kernelsearch.serve.answers import NotFound
-from kernelsearch.serve.catalogue import Retired, ServedIndex, describe_methods
+from kernelsearch.serve.catalogue import Retired, ServedIndex
 from kernelsearch.serve.gate import Refused
 from kernelsearch.serve.impressions import ClientRates, Impressions
 from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.parameters import Parameters, describe_option, first_stage_options
 from kernelsearch.serve.settings import ServiceSettings
 from kernelsearch.serve.workers import TimedOut, Workers
 
@@ -48,7 +44,7 @@ class Service:
     """Served indexes by name, and how requests are computed with them.
 
     Attributes: `settings`; `workers`, the threads; `metrics`; `impressions`, which signs lists; `click_rates`, the clients'
-    rates of clicks; `methods`, the answer of /v1/methods.
+    rates of clicks.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -64,12 +60,6 @@ class Service:
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
         self.metrics = Metrics(lambda: self.workers.busy)
-        self.methods = {
-            "api": "v1",
-            "first_stage": [describe_option(option) for option in first_stage_options()],
-            "methods": describe_methods(),
-            "limits": asdict(limits),
-        }
 
     @property
     def names(self) -> list[str]:
@@ -77,25 +67,15 @@ class Service:
         return list(self._specs)
 
     def index(self, name: str) -> ServedIndex:
-        """The present state of an index by its name; raises NotFound."""
+        """The present state of an index by its name; raises Refused."""
         if name not in self._served:
-            raise NotFound(f"index: {name[:100]!r} is not one of {', '.join(self._served)}")
+            raise Refused(404, f"index: {name[:100]!r} is not one of {', '.join(self._served)}")
         return self._served[name]
 
     async def answer(self, name: str, function: Callable[..., Any], *args: Any) -> bytes:
         """`function(served, *args)` for an index as JSON; it is computed and encoded in a worker thread."""
         self.index(name)
         return await self.workers.run(self._encode, name, function, args)
-
-    async def search(self, name: str, request: Parameters) -> bytes:
-        """The answer to a search as JSON. Concurrent requests that need the first stage alone share calls to Lucene."""
-        group = answers.first_stage_only(self.index(name), request)
-        if group is not None:
-            try:
-                return await self.workers.run_together(_encode_batch, group, request)
-            except (Retired, IndexReplaced):
-                pass  # the index was replaced while the request waited
-        return await self.answer(name, answers.search, request)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """`function(served, *args)` for an index, again where it failed because the index or its click log was replaced.
@@ -109,7 +89,7 @@ class Service:
                     return function(served, *args)
             except Retired:
                 continue
-            except (NotFound, Refused, BusyError, TimedOut):
+            except (Refused, BusyError, TimedOut):
                 raise
             except Exception as problem:
                 # Another thread may open the new state while this one waits to do so: compared after refresh, too.
@@ -198,19 +178,3 @@ class Service:
 
     def _encode(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
         return orjson.dumps(self.call(name, function, *args), option=JSON_OPTIONS)
-
-
-def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> list[bytes]:
-    with group.served.in_use():
-        try:
-            batch = answers.search_batch(group, requests)
-        except KernelSearchError as problem:
-            group.served.make_public(problem)
-            raise
-        return [orjson.dumps(answer, option=JSON_OPTIONS) for answer in batch]
-
-
-def describe_indexes(service: Service) -> bytes:
-    """The answer of /v1/indexes as JSON: the indexes of `service`."""
-    described = [service.call(name, ServedIndex.describe) for name in service.names]
-    return orjson.dumps({"api": "v1", "indexes": described}, option=JSON_OPTIONS)

@@ -96,8 +96,8 @@ def test_tools_tell_no_more_about_errors_than_the_rest_api(tools, client, monkey
         raise problem
 
     for name, arguments in (("search", {"index": "demo", "query": "tap", "rerank": "klsa"}), ("list_indexes", {})):
-        monkeypatch.setattr("kernelsearch.serve.answers.search", fail)
-        monkeypatch.setattr("kernelsearch.serve.catalogue.ServedIndex.describe", fail)
+        monkeypatch.setattr("kernelsearch.serve.endpoints.search.search", fail)
+        monkeypatch.setattr("kernelsearch.serve.catalogue.ServedIndex.methods", fail)
         failed, text = used(tools, name, **arguments)
         assert failed and "private" not in text
         rest = client.get("/v1/demo/search?query=tap&rerank=klsa" if name == "search" else "/v1/indexes").json()["error"]

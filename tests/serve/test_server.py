@@ -23,7 +23,7 @@ import pytest
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import Flag, InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
-from kernelsearch.serve import answers
+from kernelsearch.serve.endpoints import search
 from kernelsearch.serve.settings import KEY_VARIABLE, IndexSpec, RequestLimits
 from tests.conftest import DEMO, ROOT, heeding_interrupts
 
@@ -212,7 +212,7 @@ def test_endpoints_require_the_key(start, settings):
 
 def test_too_many_requests_are_refused_and_the_others_answered(start, settings, monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
+    monkeypatch.setattr(search, "search", lambda *_: release.wait(60) and {})
     client = start(replace(settings, limits=RequestLimits(threads=1, waiting=1, seconds=60)))
     outcome: list[int] = []
 
@@ -239,7 +239,7 @@ def test_too_many_requests_are_refused_and_the_others_answered(start, settings, 
 
 def test_a_slow_request_times_out_and_still_counts_as_load(start, settings, monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
+    monkeypatch.setattr(search, "search", lambda *_: release.wait(60) and {})
     client = start(replace(settings, limits=RequestLimits(threads=1, waiting=0, seconds=1)))
     late = client.get("/v1/demo/search?query=tap")
     assert late.status_code == 504 and "too long" in late.json()["error"]
@@ -275,7 +275,7 @@ def test_an_internal_error_is_a_500_without_details(start, settings, monkeypatch
     def fail(*_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(answers, "search", fail)
+    monkeypatch.setattr(search, "search", fail)
     client = start(settings)
     answer = client.get("/v1/demo/search?query=tap")
     assert answer.status_code == 500 and "secret" not in answer.text

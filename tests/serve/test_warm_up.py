@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from kernelsearch import index as index_verb
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.serve import explanations
+from kernelsearch.serve import app
 from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 
 
@@ -64,6 +64,6 @@ def test_an_index_whose_documents_have_no_words_is_served(start, tmp_path):
 def test_nothing_is_loaded_in_the_background_once_requests_are_accepted(start, settings, monkeypatch):
     """It would slow down the first requests: Python executes one thread at a time."""
     loaded = []
-    monkeypatch.setattr(explanations, "load_matplotlib", lambda: time.sleep(0.3) or loaded.append(True))
+    monkeypatch.setattr(app, "load_matplotlib", lambda: time.sleep(0.3) or loaded.append(True))
     start(settings, warm=False)
     assert loaded

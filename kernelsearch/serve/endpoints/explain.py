@@ -1,29 +1,34 @@
-"""Explanations and plots as answers to requests, like those of `kernelsearch.serve.answers`.
-
-Parameters of the functions: `served`, the index that is asked; `parameters`, those of the request.
-"""
+"""The contributions to a score: `/v1/{index}/explain`, and as a picture `/v1/{index}/explain/plot.svg`."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, cast
 
 import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from kernelsearch.api.explaining import explain_first_stage, explain_reranked
 from kernelsearch.api.readable import Reading, read_explanation
 from kernelsearch.api.results import earlier_ranks
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
+from kernelsearch.rerankers import explanations
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.explanations import Explanation
-from kernelsearch.serve.answers import (
-    NotFound,
+from kernelsearch.serve.catalogue import ServedIndex
+from kernelsearch.serve.gate import Refused
+from kernelsearch.serve.parameters import CANDIDATES, DOCID, METHOD, QUERY, TOPIC, Parameters, Reader
+from kernelsearch.serve.ranking import (
+    Fallback,
+    Notes,
+    QueryText,
     RankedQuery,
-    fallback_entries,
+    Version,
     fallback_reasons,
     first_stage_depth,
     notes,
@@ -31,15 +36,66 @@ from kernelsearch.serve.answers import (
     rank_query,
     row_of,
 )
-from kernelsearch.serve.catalogue import ServedIndex
-from kernelsearch.serve.parameters import Parameters
+from kernelsearch.serve.routes import answer_query, declare
+from kernelsearch.serve.service import Service
 
+PARAMETERS = (QUERY, DOCID, TOPIC, METHOD, CANDIDATES)
 #: The name of the first stage in explanations, where a method's name would be.
 FIRST_STAGE = "first stage"
+#: Opened by itself, an SVG file is a document that could run scripts: it may only use its own styles.
+SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _drawing = threading.Lock()  # matplotlib's font cache is shared by all threads and not thread-safe
 
+#: A string, or a reference.
+Pieces = Annotated[
+    list[str | dict[str, str]],
+    Field(
+        description="the text in pieces: strings, and references {document | term | feature | symbol: text, "
+        "meaning: text if known}"
+    ),
+]
 
-def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
+
+class Contribution(TypedDict):
+    """A contribution to a score. The values of `parts` sum to `value`."""
+
+    label: str
+    detail: str
+    value: float
+    label_pieces: Pieces
+    detail_pieces: Pieces
+    parts: list[Contribution]
+
+
+class Explanation(TypedDict):
+    """The explanation of a score: contributions that sum to it."""
+
+    method: str
+    docid: str
+    score: float
+    contributions: list[Contribution]
+    notes: Annotated[dict[str, Any], Field(description="further values that depend on the method")]
+
+
+class ExplainAnswer(TypedDict):
+    """A document's place in a list, and the explanation of its score."""
+
+    api: Version
+    index: str
+    query: QueryText
+    method: Annotated[str, Field(description="the method's name, or `first stage`")]
+    docid: str
+    score: float
+    rank: int
+    before: int | None
+    fallback: Fallback
+    notes: Notes
+    explanation: Annotated[Explanation | None, Field(description="null where the method left the list unchanged")]
+    titles: Annotated[dict[str, str], Field(description="titles of the documents that the explanation mentions, by docid")]
+    words: Annotated[dict[str, str], Field(description="words for the terms that the explanation mentions, where they differ")]
+
+
+def explain(served: ServedIndex, parameters: Parameters) -> ExplainAnswer:
     """The explanation of a document's score under methods, or of its score in the first stage, by term."""
     methods = parameters.columns[0] if parameters.columns else ()
     text = query_text(served, parameters)
@@ -67,16 +123,17 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "score": round(float(listed.scores[0]), 6),
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
-        **fallback_entries(fallback),
+        "fallback": fallback,
         "notes": notes(served, result.rerankers),
-        "explanation": explanation.to_dict() if explanation else None,
-        **asdict(reading),
+        "explanation": cast(Explanation, explanation.to_dict()) if explanation else None,
+        "titles": reading.titles,
+        "words": reading.words,
     }
 
 
 def _explain_row(
     served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int
-) -> tuple[Explanation | None, str | None]:
+) -> tuple[explanations.Explanation | None, str | None]:
     """The explanation, None where the methods left the list unchanged, and the reasons of those that did."""
     if not result.rerankers:
         pipeline = served.pipeline((), parameters.values, first_stage_depth(served, parameters, (), full=True))
@@ -112,15 +169,15 @@ def _single_method(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _listed_row(served: ServedIndex, parameters: Parameters, result: RankedQuery) -> int:
-    """The row of the document to explain; raises NotFound where the list does not have it."""
+    """The row of the document to explain; raises Refused where the list does not have it."""
     if not result.after.depth:
-        raise NotFound("query: no document matches")
+        raise Refused(404, "query: no document matches")
     docid = parameters.docid
     if docid is None:
         return int(result.after.docs[0])
     row = row_of(served, docid)
     if not np.any(result.after.docs == row):
-        raise NotFound(f"docid: {docid[:100]!r} is not among this query's {result.after.depth} documents")
+        raise Refused(404, f"docid: {docid[:100]!r} is not among this query's {result.after.depth} documents")
     return row
 
 
@@ -131,3 +188,21 @@ def load_matplotlib() -> bool:
     except ImportError:
         return False
     return True
+
+
+def add(app: FastAPI, service: Service) -> None:
+    """Adds the routes."""
+    reader = Reader(PARAMETERS, service.settings.limits, ranks=True)
+
+    @app.get("/v1/{index}/explain", **declare(ExplainAnswer, reader))
+    async def explain_score(request: Request) -> Response:
+        """The contributions to a document's score, which sum to it: under one method, or by term without `rerank`."""
+        return await answer_query(service, request, reader, explain)
+
+    @app.get("/v1/{index}/explain/plot.svg", **declare(None, reader, media="image/svg+xml"))
+    async def draw_explanation(request: Request) -> Response:
+        """The method's plot of a query, and of a document where one is named."""
+        read, name = reader.read(request.scope["query_string"]), request.path_params["index"]
+        service.index(name)
+        picture = await service.workers.run(service.call, name, plot, read)
+        return Response(picture, media_type="image/svg+xml", headers={"content-security-policy": SVG_POLICY})

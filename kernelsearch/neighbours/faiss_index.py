@@ -64,6 +64,8 @@ TIMES, MORE = 1.5, 100
 CORE = "OPENBLAS_CORETYPE"
 #: Number of vectors up to which `auto` is exact: comparing them all takes a few milliseconds.
 FLAT_LIMIT = 50_000
+#: Links per vector of an HNSW graph: FAISS's default.
+LINKS = 32
 
 #: Rows that are vectors, dense or sparse.
 Vectors: TypeAlias = "NDArray[np.floating] | sparse.spmatrix"
@@ -91,15 +93,14 @@ class Neighbours:
         kind: str = "auto",
         *,
         clusters: int | None = None,
-        links: int = 32,
         random_state: int = 0,
         block: int = 50_000,
         limit: MemoryLimit | None = None,
     ) -> Neighbours:
         """Returns an index over the rows of `vectors`, shape (n, dims), dense (possibly memory-mapped) or sparse.
 
-        `kind` is one of KINDS, `random_state` the seed of the clusters. `clusters` (ivf; default 4·√n) and `links` (hnsw) trade
-        building time for search time. Vectors are added in blocks of `block` rows. With a memory `limit`, `auto` chooses
+        `kind` is one of KINDS, `random_state` the seed of the clusters. `clusters` (ivf; default 4·√n) trade building time for
+        search time. Vectors are added in blocks of `block` rows. With a memory `limit`, `auto` chooses
         eight-bit coordinates for vectors that need more than half of it. Raises OptionError for another kind.
         """
         faiss = load_faiss()
@@ -129,7 +130,7 @@ class Neighbours:
                 sample = np.resize(sample, max(len(sample), FOUR_BITS))  # FAISS refuses fewer vectors than values
             index.train(_sample(vectors, sample, longest, width, block))
         else:
-            index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
+            index = faiss.IndexHNSWFlat(dims + 1, LINKS, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
         for rows in _dense_blocks(vectors, block):
             index.add(_with_equal_norms(rows, longest, index.d))

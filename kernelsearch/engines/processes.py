@@ -3,11 +3,10 @@
 Most of a query is many short steps in Python, which threads of one process execute one at a time. This process begins alone;
 where the first tasks show that the others will take long enough, it starts further processes and goes on meanwhile.
 
-joblib's loky, which scikit-learn brings, was measured instead (version 3.6, two cores, 6,750 queries of Cranfield reranked by klsa
-with two processes, the other process started at the same point): 23 to 77 seconds where this engine took 18 to 39 in turns, and a
-worker's first result after 2.2 to 2.6 seconds instead of 0.7 to 1.2. Its workers outlive a parent that is killed, a task of a
-worker that was stopped (SIGSTOP) never ends, and one worker that dies fails all pending tasks. What repairs this, sends the shared
-object once and repeats warnings would be about as long as this module.
+joblib's loky, which scikit-learn brings, was measured in its place (version 3.6, two busy cores, 6,750 queries of Cranfield
+reranked by klsa with two processes, five runs of each in turns): it took 1.1 to 2.1 times as long, and a worker's first result
+2.2 to 2.6 seconds instead of 0.7 to 1.2. Its workers outlive a parent that is killed, the task of a worker that was stopped
+(SIGSTOP) never ends, and a worker that dies fails all pending tasks. What repairs this would be about as long as this module.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
 
     async def doc(index: str, docid: str) -> str:
         """Returns a document of an index by its docid, as JSON."""
-        return await answer(documents.document, index, doc_reader, {}, {}, docid)
+        return await answer(documents.get_document, index, doc_reader, {}, {}, docid)
 
     async def explain(
         index: str,
@@ -115,12 +115,12 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         """Explains the score of a document (default: the first of the list) by contributions that sum to it: under the method
         `rerank`, or without one by the terms of the query."""
         own = {"query": query, "rerank": rerank, "docid": docid}
-        return await answer(explaining.explain, index, explain_reader, own, options)
+        return await answer(explaining.explain_score, index, explain_reader, own, options)
 
     async def similar(index: str, docid: str, hits: int = 10, other: str | None = None) -> str:
         """Returns the documents of an index that are most similar to one of them, as JSON; the similarity to the document
         `other` is explained."""
-        return await answer(similarity.similar, index, similar_reader, {"hits": hits, "other": other}, {}, docid)
+        return await answer(similarity.similar_documents, index, similar_reader, {"hits": hits, "other": other}, {}, docid)
 
     async def list_indexes() -> str:
         """Lists the indexes with their numbers of documents and the methods that are ready on each, as JSON."""

@@ -46,6 +46,13 @@ Impression = Annotated[
 Highlight = Annotated[list[str], Field(description="words of the documents that match the query, in lower case")]
 
 
+class Answer(TypedDict):
+    """What all answers about one index have."""
+
+    api: Version
+    index: str
+
+
 class QueryText(TypedDict):
     """The query of an answer."""
 

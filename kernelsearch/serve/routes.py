@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+import re
+from collections.abc import Callable, Sequence
+from inspect import getdoc
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import orjson
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field, ValidationError
 from typing_extensions import TypedDict
 
 from kernelsearch.core.errors import Flag, InputError
+from kernelsearch.core.options import Option
 from kernelsearch.core.reading import parse_json
 from kernelsearch.serve.errors import JSON_TYPE, describe_invalid
 from kernelsearch.serve.gate import Refused
@@ -80,12 +83,28 @@ def declare(
     }
 
 
-async def answer_query(
-    service: Service, request: Request, reader: Reader, function: Callable[..., Any], *args: Any
-) -> Response:
-    """The answer `function(served, *args, parameters)` to a GET request, whose parameters `reader` reads."""
-    read = reader.read(request.scope["query_string"])
-    return Response(await service.answer(request.path_params["index"], function, *args, read), media_type=JSON_TYPE)
+def query_route(
+    path: str, function: Callable[..., Any], own: Sequence[Option] = (), *, ranks: bool = False, columns: int = 1
+) -> Callable[[FastAPI, Service], None]:
+    """Returns what adds the route of GET requests for `path` that `function(served, ..., parameters)` answers.
+
+    Its arguments are the index, the other names in the path and the parameters; its return type is the shape of the answer,
+    its docstring the description. `own`, `ranks` and `columns` are those of `Reader`.
+    """
+    names = tuple(re.findall(r"{(\w+)", path))
+
+    def add(app: FastAPI, service: Service) -> None:
+        reader = Reader(own, service.settings.limits, ranks=ranks, columns=columns)
+
+        async def answer(request: Request) -> Response:
+            read = reader.read(request.scope["query_string"])
+            index, *others = (request.path_params[name] for name in names)
+            return Response(await service.answer(index, function, *others, read), media_type=JSON_TYPE)
+
+        declared = declare(get_type_hints(function)["return"], reader, path=names)
+        app.add_api_route(path, answer, name=function.__name__, description=getdoc(function), **declared)
+
+    return add
 
 
 def json_response(data: object) -> Response:

@@ -14,43 +14,18 @@ from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT
+from kernelsearch.serve import parameters as options
+from kernelsearch.serve import ranking
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.errors import JSON_TYPE
-from kernelsearch.serve.parameters import (
-    CANDIDATES,
-    FIELDS,
-    FILTER,
-    HITS,
-    OFFSET,
-    PARSE,
-    RERANK,
-    Parameters,
-    Reader,
-    openapi_body,
-)
-from kernelsearch.serve.ranking import (
-    Candidate,
-    Fallback,
-    Filtered,
-    Notes,
-    QueryText,
-    RankedQuery,
-    Version,
-    check_fields,
-    document_answer,
-    fallback_reasons,
-    filter_lists,
-    first_stage_depth,
-    notes,
-    page_of,
-)
+from kernelsearch.serve.parameters import Parameters, Reader, openapi_body
 from kernelsearch.serve.routes import declare, json_body
 from kernelsearch.serve.service import Service
 from kernelsearch.serve.settings import RequestLimits
 from kernelsearch.serve.workers import stop_if_dropped
 
 #: Without what belongs to a single query: measures, highlighted words.
-PARAMETERS = (HITS, OFFSET, FIELDS, FILTER, PARSE, RERANK, CANDIDATES)
+PARAMETERS = (options.HITS, options.OFFSET, options.FIELDS, options.FILTER, options.PARSE, options.RERANK, options.CANDIDATES)
 #: Queries of a batch that methods rank at once; in between, a batch that has timed out ends.
 BATCH_STEP = 8
 
@@ -66,52 +41,55 @@ class BatchResult(TypedDict):
     """The ranked list of one query of a batch."""
 
     qid: str
-    query: QueryText
-    candidates: list[Candidate]
-    fallback: Fallback
-    filtered: NotRequired[Annotated[Filtered, Field(description="what the filters did; absent without filter")]]
+    query: ranking.QueryText
+    candidates: list[ranking.Candidate]
+    fallback: ranking.Fallback
+    filtered: NotRequired[Annotated[ranking.Filtered, Field(description="what the filters did; absent without filter")]]
 
 
-class BatchAnswer(TypedDict):
+class BatchAnswer(ranking.Answer):
     """The ranked lists of a batch, in the order of its queries."""
 
-    api: Version
-    index: str
     methods: list[str]
-    notes: Notes
+    notes: ranking.Notes
     results: list[BatchResult]
 
 
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> BatchAnswer:
     """The ranked lists of several queries under one pipeline."""
-    check_fields(served, parameters)
+    ranking.check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
-    depth = first_stage_depth(served, parameters, methods)
+    depth = ranking.first_stage_depth(served, parameters, methods)
     step = BATCH_STEP if methods else len(queries)
     results: list[BatchResult] = []
     with served.reading_clicks(methods):
         pipeline = served.pipeline(methods, parameters.values, depth)
         for query, ranked in zip(queries, run_topics(pipeline, queries, batch_size=step), strict=True):
             stop_if_dropped()
-            result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
-            filtered: Filtered | None = None
+            result = ranking.RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
+            filtered: ranking.Filtered | None = None
             if parameters.filters:
-                result, filtered = filter_lists(served, parameters.filters, result)
-            top = page_of(result.after, parameters)
+                result, filtered = ranking.filter_lists(served, parameters.filters, result)
+            top = ranking.page_of(result.after, parameters)
             documents, scores = served.texts.get(top.docs), top.scores.tolist()
             entry: BatchResult = {
                 "qid": query.qid,
                 "query": {"text": query.text},
                 "candidates": [
-                    {"docid": text.docid, "score": round(score, 6), "rank": rank, "doc": document_answer(text, parameters)}
+                    {
+                        "docid": text.docid,
+                        "score": round(score, 6),
+                        "rank": rank,
+                        "doc": ranking.document_answer(text, parameters),
+                    }
                     for rank, (text, score) in enumerate(zip(documents, scores, strict=True), parameters.offset + 1)
                 ],
-                "fallback": fallback_reasons(ranked.candidates.fallbacks),
+                "fallback": ranking.fallback_reasons(ranked.candidates.fallbacks),
             }
             if filtered is not None:
                 entry["filtered"] = filtered
             results.append(entry)
-        report = notes(served, pipeline.rerankers)
+        report = ranking.notes(served, pipeline.rerankers)
     return {"api": "v1", "index": served.name, "methods": list(methods), "notes": report, "results": results}
 
 

@@ -5,39 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
-from typing_extensions import TypedDict
 
 from kernelsearch.serve.catalogue import ServedIndex
-from kernelsearch.serve.parameters import PARSE, Parameters, Reader
-from kernelsearch.serve.ranking import Version, row_of
-from kernelsearch.serve.routes import answer_query, declare
-from kernelsearch.serve.service import Service
+from kernelsearch.serve.parameters import PARSE, Parameters
+from kernelsearch.serve.ranking import Answer, row_of
+from kernelsearch.serve.routes import query_route
 
 PARAMETERS = (PARSE,)
 
 
-class DocAnswer(TypedDict):
+class DocAnswer(Answer):
     """A stored document."""
 
-    api: Version
-    index: str
     docid: str
     doc: Any
 
 
-def document(served: ServedIndex, docid: str, parameters: Parameters) -> DocAnswer:
-    """One document, in the shape of Pyserini's REST API."""
+def get_document(served: ServedIndex, docid: str, parameters: Parameters) -> DocAnswer:
+    """A document as it was indexed."""
     docs = served.texts.answers(np.array([row_of(served, docid)], dtype=np.int32), parameters.parse)
     return {"api": "v1", "index": served.name, "docid": docid, "doc": docs[0]}
 
 
-def add(app: FastAPI, service: Service) -> None:
-    """Adds the route."""
-    reader = Reader(PARAMETERS, service.settings.limits)
-
-    @app.get("/v1/{index}/doc/{docid:path}", **declare(DocAnswer, reader, path=("index", "docid")))
-    async def get_document(request: Request) -> Response:
-        """A document as it was indexed."""
-        return await answer_query(service, request, reader, document, request.path_params["docid"])
+add = query_route("/v1/{index}/doc/{docid:path}", get_document, PARAMETERS)

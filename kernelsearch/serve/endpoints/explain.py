@@ -20,26 +20,15 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers import explanations
 from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.serve import parameters as options
+from kernelsearch.serve import ranking
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.gate import Refused
-from kernelsearch.serve.parameters import CANDIDATES, DOCID, METHOD, QUERY, TOPIC, Parameters, Reader
-from kernelsearch.serve.ranking import (
-    Fallback,
-    Notes,
-    QueryText,
-    RankedQuery,
-    Version,
-    fallback_reasons,
-    first_stage_depth,
-    notes,
-    query_text,
-    rank_query,
-    row_of,
-)
-from kernelsearch.serve.routes import answer_query, declare
+from kernelsearch.serve.parameters import Parameters, Reader
+from kernelsearch.serve.routes import declare, query_route
 from kernelsearch.serve.service import Service
 
-PARAMETERS = (QUERY, DOCID, TOPIC, METHOD, CANDIDATES)
+PARAMETERS = (options.QUERY, options.DOCID, options.TOPIC, options.METHOD, options.CANDIDATES)
 #: The name of the first stage in explanations, where a method's name would be.
 FIRST_STAGE = "first stage"
 #: Opened by itself, an SVG file is a document that could run scripts: it may only use its own styles.
@@ -77,30 +66,28 @@ class Explanation(TypedDict):
     notes: Annotated[dict[str, Any], Field(description="further values that depend on the method")]
 
 
-class ExplainAnswer(TypedDict):
+class ExplainAnswer(ranking.Answer):
     """A document's place in a list, and the explanation of its score."""
 
-    api: Version
-    index: str
-    query: QueryText
+    query: ranking.QueryText
     method: Annotated[str, Field(description="the method's name, or `first stage`")]
     docid: str
     score: float
     rank: int
     before: int | None
-    fallback: Fallback
-    notes: Notes
+    fallback: ranking.Fallback
+    notes: ranking.Notes
     explanation: Annotated[Explanation | None, Field(description="null where the method left the list unchanged")]
     titles: Annotated[dict[str, str], Field(description="titles of the documents that the explanation mentions, by docid")]
     words: Annotated[dict[str, str], Field(description="words for the terms that the explanation mentions, where they differ")]
 
 
-def explain(served: ServedIndex, parameters: Parameters) -> ExplainAnswer:
-    """The explanation of a document's score under methods, or of its score in the first stage, by term."""
+def explain_score(served: ServedIndex, parameters: Parameters) -> ExplainAnswer:
+    """The contributions to a document's score, which sum to it: under one method, or by term without `rerank`."""
     methods = parameters.columns[0] if parameters.columns else ()
-    text = query_text(served, parameters)
+    text = ranking.query_text(served, parameters)
     with served.reading_clicks(methods):
-        result = rank_query(served, parameters, text, methods, None, full=True)
+        result = ranking.rank_query(served, parameters, text, methods, None, full=True)
         row = _listed_row(served, parameters, result)
         explanation, fallback = _explain_row(served, parameters, result, row)
     docid = served.index.forward.docids.take([row])[0]
@@ -124,7 +111,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> ExplainAnswer:
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
         "fallback": fallback,
-        "notes": notes(served, result.rerankers),
+        "notes": ranking.notes(served, result.rerankers),
         "explanation": cast(Explanation, explanation.to_dict()) if explanation else None,
         "titles": reading.titles,
         "words": reading.words,
@@ -132,22 +119,22 @@ def explain(served: ServedIndex, parameters: Parameters) -> ExplainAnswer:
 
 
 def _explain_row(
-    served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int
+    served: ServedIndex, parameters: Parameters, result: ranking.RankedQuery, row: int
 ) -> tuple[explanations.Explanation | None, str | None]:
     """The explanation, None where the methods left the list unchanged, and the reasons of those that did."""
     if not result.rerankers:
-        pipeline = served.pipeline((), parameters.values, first_stage_depth(served, parameters, (), full=True))
+        pipeline = served.pipeline((), parameters.values, ranking.first_stage_depth(served, parameters, (), full=True))
         return explain_first_stage(pipeline, result.query, row), None
     explanation, fallbacks = explain_reranked(result.rerankers, result.query, result.before, result.after, row, result.context)
-    return explanation, fallback_reasons(fallbacks)
+    return explanation, ranking.fallback_reasons(fallbacks)
 
 
 def plot(served: ServedIndex, parameters: Parameters) -> bytes:
     """The method's plot of a query, and of a document where one is named, as SVG."""
     methods = _single_method(parameters)
-    text = query_text(served, parameters)
+    text = ranking.query_text(served, parameters)
     with served.reading_clicks(methods), _drawing, tempfile.TemporaryDirectory() as folder:
-        result = rank_query(served, parameters, text, methods, None)
+        result = ranking.rank_query(served, parameters, text, methods, None)
         if result.fallback is not None:
             raise InputError(f"{methods[0]} keeps the first stage's list for this query: {result.fallback}")
         row = _listed_row(served, parameters, result)
@@ -168,14 +155,14 @@ def _single_method(parameters: Parameters) -> tuple[str, ...]:
     return parameters.columns[0]
 
 
-def _listed_row(served: ServedIndex, parameters: Parameters, result: RankedQuery) -> int:
+def _listed_row(served: ServedIndex, parameters: Parameters, result: ranking.RankedQuery) -> int:
     """The row of the document to explain; raises Refused where the list does not have it."""
     if not result.after.depth:
         raise Refused(404, "query: no document matches")
     docid = parameters.docid
     if docid is None:
         return int(result.after.docs[0])
-    row = row_of(served, docid)
+    row = ranking.row_of(served, docid)
     if not np.any(result.after.docs == row):
         raise Refused(404, f"docid: {docid[:100]!r} is not among this query's {result.after.depth} documents")
     return row
@@ -192,12 +179,8 @@ def load_matplotlib() -> bool:
 
 def add(app: FastAPI, service: Service) -> None:
     """Adds the routes."""
+    query_route("/v1/{index}/explain", explain_score, PARAMETERS, ranks=True)(app, service)
     reader = Reader(PARAMETERS, service.settings.limits, ranks=True)
-
-    @app.get("/v1/{index}/explain", **declare(ExplainAnswer, reader))
-    async def explain_score(request: Request) -> Response:
-        """The contributions to a document's score, which sum to it: under one method, or by term without `rerank`."""
-        return await answer_query(service, request, reader, explain)
 
     @app.get("/v1/{index}/explain/plot.svg", **declare(None, reader, media="image/svg+xml"))
     async def draw_explanation(request: Request) -> Response:

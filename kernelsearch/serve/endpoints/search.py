@@ -9,75 +9,47 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import IndexReplaced, KernelSearchError
 from kernelsearch.core.types import Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT
+from kernelsearch.serve import parameters as options
+from kernelsearch.serve import ranking
 from kernelsearch.serve.catalogue import Retired, ServedIndex
 from kernelsearch.serve.errors import JSON_TYPE
-from kernelsearch.serve.parameters import (
-    CANDIDATES,
-    FIELDS,
-    FILTER,
-    HIGHLIGHT,
-    HITS,
-    OFFSET,
-    PARSE,
-    QUERY,
-    RERANK,
-    TOPIC,
-    Parameters,
-    Reader,
-    openapi_body,
-)
-from kernelsearch.serve.ranking import (
-    FEEDBACK,
-    Candidate,
-    Fallback,
-    Filtered,
-    Highlight,
-    Impression,
-    Measures,
-    Notes,
-    QueryText,
-    RankedQuery,
-    Version,
-    check_fields,
-    document_answer,
-    entries_of,
-    filter_lists,
-    first_stage_depth,
-    highlighted_words,
-    measures_of,
-    notes,
-    page_of,
-    query_text,
-    rank_query,
-)
+from kernelsearch.serve.parameters import Parameters, Reader, openapi_body
 from kernelsearch.serve.routes import declare, json_body
 from kernelsearch.serve.service import JSON_OPTIONS, Service
 
 PATH = "/v1/{index}/search"
-PARAMETERS = (QUERY, HITS, OFFSET, FIELDS, FILTER, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
+PARAMETERS = (
+    options.QUERY,
+    options.HITS,
+    options.OFFSET,
+    options.FIELDS,
+    options.FILTER,
+    options.PARSE,
+    options.HIGHLIGHT,
+    options.TOPIC,
+    options.RERANK,
+    options.CANDIDATES,
+)
 
 
-class SearchAnswer(TypedDict):
+class SearchAnswer(ranking.Answer):
     """A ranked list."""
 
-    api: Version
-    index: str
-    query: QueryText
-    candidates: list[Candidate]
+    query: ranking.QueryText
+    candidates: list[ranking.Candidate]
     methods: Annotated[list[str], Field(description="the rerankers, in order")]
-    fallback: Fallback
-    notes: Notes
-    measures: Measures
-    filtered: NotRequired[Annotated[Filtered, Field(description="what the filters did; absent without filter")]]
-    highlight: NotRequired[Highlight]
-    impression: NotRequired[Impression]
+    fallback: ranking.Fallback
+    notes: ranking.Notes
+    measures: ranking.Measures
+    filtered: NotRequired[Annotated[ranking.Filtered, Field(description="what the filters did; absent without filter")]]
+    highlight: NotRequired[ranking.Highlight]
+    impression: NotRequired[ranking.Impression]
 
 
 class FirstStageOnly(NamedTuple):
@@ -90,51 +62,52 @@ class FirstStageOnly(NamedTuple):
 def first_stage_only(served: ServedIndex, parameters: Parameters) -> FirstStageOnly | None:
     """The group of a request that needs nothing but the first stage's list; None for other requests."""
     p = parameters
-    if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.values.get("", {}).keys():
+    if p.columns or p.topic is not None or p.highlight or ranking.FEEDBACK & p.values.get("", {}).keys():
         return None
     if p.fields is not None and not served.texts.known_fields().issuperset(p.fields):
         return None  # looking for a field takes time, and its refusal concerns one request
-    return FirstStageOnly(served, served.spec((), p.values, first_stage_depth(served, p, ())))
+    return FirstStageOnly(served, served.spec((), p.values, ranking.first_stage_depth(served, p, ())))
 
 
 def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[SearchAnswer]:
     """The answers of `search` to several requests of a group, with one call to Lucene."""
     served = group.served
-    topics = [Topic("", query_text(served, parameters)) for parameters in requests]
+    topics = [Topic("", ranking.query_text(served, parameters)) for parameters in requests]
     lists = run_topics(group.spec.open(served.index), topics, batch_size=len(topics))
     answers = []
     for parameters, topic, ranked in zip(requests, topics, lists, strict=True):
-        result = RankedQuery(Query(topic.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
+        result = ranking.RankedQuery(Query(topic.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
         answers.append(search(served, parameters, result))
     return answers
 
 
-def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | None = None) -> SearchAnswer:
+def search(served: ServedIndex, parameters: Parameters, result: ranking.RankedQuery | None = None) -> SearchAnswer:
     """One ranked list in the shape of Pyserini's REST API, with further fields; `result` where it is already computed."""
-    text = query_text(served, parameters)
-    check_fields(served, parameters)
+    text = ranking.query_text(served, parameters)
+    ranking.check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     if result is None:
         with served.reading_clicks(methods):
-            result = rank_query(served, parameters, text, methods, None)
-    measures = measures_of(served, parameters, result.after)
-    filtered: Filtered | None = None
+            result = ranking.rank_query(served, parameters, text, methods, None)
+    measures = ranking.measures_of(served, parameters, result.after)
+    filtered: ranking.Filtered | None = None
     if parameters.filters:
-        result, filtered = filter_lists(served, parameters.filters, result)
-    top = page_of(result.after, parameters)
+        result, filtered = ranking.filter_lists(served, parameters.filters, result)
+    top = ranking.page_of(result.after, parameters)
     documents = served.texts.get(top.docs)
     docids = [document.docid for document in documents]
-    entries = entries_of(served, parameters, result, top, docids, parameters.offset + 1)
+    entries = ranking.entries_of(served, parameters, result, top, docids, parameters.offset + 1)
     answer: SearchAnswer = {
         "api": "v1",
         "index": served.name,
         "query": {"text": text},
         "candidates": [
-            {**entry, "doc": document_answer(document, parameters)} for entry, document in zip(entries, documents, strict=True)
+            {**entry, "doc": ranking.document_answer(document, parameters)}
+            for entry, document in zip(entries, documents, strict=True)
         ],
         "methods": list(methods),
         "fallback": result.fallback,
-        "notes": notes(served, result.rerankers),
+        "notes": ranking.notes(served, result.rerankers),
         "measures": measures,
     }
     if filtered is not None:
@@ -143,7 +116,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if not parameters.offset and (impression := served.sign(text, docids)) is not None:
         answer["impression"] = impression
     if parameters.highlight:
-        answer["highlight"] = highlighted_words(served, result.query, top.docs)
+        answer["highlight"] = ranking.highlighted_words(served, result.query, top.docs)
     return answer
 
 
@@ -169,7 +142,7 @@ def _answer_group(group: FirstStageOnly, requests: list[Parameters]) -> list[byt
 
 
 def add(app: FastAPI, service: Service) -> None:
-    """Adds the routes; GET is answered by `answer_get` without FastAPI, too."""
+    """Adds the routes. `app.SearchRoute` answers GET before FastAPI sees the request."""
     reader = Reader(PARAMETERS, service.settings.limits, ranks=True)
 
     @app.get(PATH, **declare(SearchAnswer, reader))

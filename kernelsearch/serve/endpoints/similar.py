@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
 from typing_extensions import TypedDict
 
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.endpoints.explain import Explanation
-from kernelsearch.serve.parameters import HITS, PARSE, Parameters, Reader, text_option
-from kernelsearch.serve.ranking import Version, row_of
-from kernelsearch.serve.routes import answer_query, declare
-from kernelsearch.serve.service import Service
+from kernelsearch.serve.parameters import HITS, PARSE, Parameters, text_option
+from kernelsearch.serve.ranking import Answer, row_of
+from kernelsearch.serve.routes import query_route
 
 PARAMETERS = (HITS, PARSE, text_option("other", "a second document, whose similarity is explained"))
 
@@ -27,18 +24,16 @@ class SimilarEntry(TypedDict):
     doc: Any
 
 
-class SimilarAnswer(TypedDict):
+class SimilarAnswer(Answer):
     """The documents most similar to a document."""
 
-    api: Version
-    index: str
     docid: str
     candidates: list[SimilarEntry]
     explanation: Explanation | None
 
 
-def similar(served: ServedIndex, docid: str, parameters: Parameters) -> SimilarAnswer:
-    """The documents most similar to a document."""
+def similar_documents(served: ServedIndex, docid: str, parameters: Parameters) -> SimilarAnswer:
+    """The documents most similar to a document, with an explanation of one similarity where `other` is given."""
     row = row_of(served, docid)
     finder = served.similar_documents()
     top = finder.ranked(row).top(parameters.hits)
@@ -61,11 +56,4 @@ def similar(served: ServedIndex, docid: str, parameters: Parameters) -> SimilarA
     }
 
 
-def add(app: FastAPI, service: Service) -> None:
-    """Adds the route."""
-    reader = Reader(PARAMETERS, service.settings.limits)
-
-    @app.get("/v1/{index}/similar/{docid:path}", **declare(SimilarAnswer, reader, path=("index", "docid")))
-    async def similar_documents(request: Request) -> Response:
-        """The documents most similar to a document, with an explanation of one similarity where `other` is given."""
-        return await answer_query(service, request, reader, similar, request.path_params["docid"])
+add = query_route("/v1/{index}/similar/{docid:path}", similar_documents, PARAMETERS)

@@ -256,3 +256,17 @@ def test_one_thread_at_a_time_parses_headers(saved, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(artefacts.load, saved, "basis", 3) for _ in range(4)]
     assert all(future.result() for future in futures) and len(together) >= 4 and not any(together)
+
+
+def test_files_that_cannot_be_noted_beside_them_are_verified_each_time_and_noted_nowhere(saved, monkeypatch, tmp_path):
+    def read_only(path):
+        raise PermissionError
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(checksums, "temporary_folder", read_only)
+    (saved / "verified.json").unlink()
+    validated = []
+    for number in (1, 2):
+        artefacts.load(saved, "basis", 3, validate=lambda *_: validated.append(True))
+        assert len(validated) == number
+    assert not (tmp_path / "cache").exists()

@@ -103,3 +103,12 @@ print([(found.docs.tolist(), found.scores.tolist()) for found in index.search(in
     assert ours.returncode == 0, ours.stderr
     assert len(ours.stdout.splitlines()) == 2
     assert ours.stdout == shipped.stdout
+
+
+def test_every_public_method_is_called():
+    """What Python does not call, the helper does not need."""
+    package = ROOT / "kernelsearch"
+    names = re.findall(r"^  public static .*?(\w+)\(", (package / "lucene/java/Bridge.java").read_text(), re.MULTILINE)
+    code = "\n".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
+    assert len(names) > 15
+    assert not [name for name in names if not re.search(rf"(?i:bridge\w*(\(\))?\.){name}\b", code)]

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import orjson
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import kernelsearch
 from kernelsearch.core.errors import OptionError
 from kernelsearch.serve import __main__ as serve
+from kernelsearch.serve import endpoints
 from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.texts import StoredDocuments
 
@@ -313,3 +315,11 @@ def test_the_description_of_the_api_is_served_whole(client):
     for path in paths:
         assert client.get(f"/{path}").status_code == 200
     assert "SwaggerUIBundle" in client.get("/page/swagger/swagger-ui-bundle.js").text[:1000]
+
+
+def test_every_module_of_endpoints_is_served(client):
+    modules = {file.stem for file in Path(endpoints.__file__).parent.glob("*.py")} - {"__init__"}
+    assert modules == {module.__name__.rpartition(".")[2] for module in endpoints.ENDPOINTS}
+    paths = client.get("/openapi.json").json()["paths"]
+    handled = [(path, method) for path, methods in paths.items() for method in methods]
+    assert len(handled) == len(modules) + 3  # search by POST, the plot, metrics

@@ -175,7 +175,7 @@ def test_a_fault_among_many_lines_is_named_with_its_line(tmp_path, line, message
 def test_a_line_beyond_the_limit_is_named(tmp_path, monkeypatch):
     file = tmp_path / "run.txt"
     file.write_text("1 Q0 a 1 2.0 t\n1 Q0 " + "b" * 100_000 + " 2 1.0 t\n")
-    monkeypatch.setattr(reading.limits, "line", 80_000)
+    monkeypatch.setattr(reading, "MAX_LINE", 80_000)
     with pytest.raises(InputError, match="line 2: longer than 80000 bytes"):
         read_run(file)
 

@@ -46,7 +46,7 @@ def test_one_command(tiny, monkeypatch, capsys):
     trace.run(search.main, ["--index", str(tiny.path), "--query", "water washer", "--rerank", "klsa"])
     files = [file for file in trace.files() if not file.startswith("core/")]
     assert "docid" in capsys.readouterr().out
-    assert files[:2] == ["search.py", "cli/flags.py"] and len(files) <= 15 and trace.changes() <= 129
+    assert files[:2] == ["search.py", "cli/flags.py"] and len(files) <= 16 and trace.changes() <= 141
     above = {"api": ["cli"], "lucene": ["api"], "rerankers": ["api"], "kernels": ["rerankers"], "neighbours": ["rerankers"]}
     assert packages(trace) == {**above, "forward": ["api", "kernels"]}
     # Reading the state of the index reads its folder: once for the basis, once or twice per opened part.

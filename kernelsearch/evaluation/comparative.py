@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import Flag, OptionError, quote
 from kernelsearch.evaluation.comparison import Procedure, compared_topics
 from kernelsearch.evaluation.measures import Evaluation, Qrels, Run, evaluate_runs, parse_measures
-from kernelsearch.evaluation.risk import changes
+from kernelsearch.evaluation.risk import r_loss
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +41,7 @@ class RLoss:
         `before` and `after` are the values that it `needs` of the baseline and of the run, one array (topics,) per measure.
         """
         # P@k is the number of relevant documents over k, also for shorter lists.
-        lost = ((before[1] - after[1]) * self.cutoff).round()
-        return np.where(changes(before[0], after[0]) < 0, lost, 0.0)
+        return r_loss(before[0], after[0], *((precision * self.cutoff).round() for precision in (before[1], after[1])))
 
     def aggregator(self) -> Any:
         """What makes one value of those of the topics: their sum."""

@@ -6,9 +6,6 @@ queries. A mean shows what a method gains on average; these figures show what it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -52,25 +49,16 @@ def lost(baseline: ArrayLike, treatment: ArrayLike) -> float:
     return float(np.maximum(-changes(baseline, treatment), 0.0).sum())
 
 
-def relative_gain(baseline: ArrayLike, treatment: ArrayLike) -> float:
-    """The gain of the mean as a fraction of the mean of the baseline, 0 where that is 0.
+def r_loss(baseline: ArrayLike, treatment: ArrayLike, relevant_before: ArrayLike, relevant_after: ArrayLike) -> Floats:
+    """R-Loss: the net number of relevant documents lost by each query that gets worse, 0 for the others, shape (queries,).
 
-    `baseline` and `treatment` are those of `changes`.
+    Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), section 3, has their sum.
+    `relevant_before` and `relevant_after` count the relevant documents among the first k of each list, for the depth k of
+    interest. A query whose measure gets worse can still gain recall, so at depths near the size of the collection the sum may
+    be negative. `baseline` and `treatment` are those of `changes`.
     """
-    before = float(np.mean(np.asarray(baseline, dtype=np.float64)))
-    return float(changes(baseline, treatment).mean() / before) if before > 0 else 0.0
-
-
-def r_loss(baseline: ArrayLike, treatment: ArrayLike, relevant_before: ArrayLike, relevant_after: ArrayLike) -> int:
-    """R-Loss: the net number of relevant documents lost by the queries that get worse.
-
-    Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), section 3. `relevant_before`
-    and `relevant_after` count the relevant documents among the first k of each list, for the depth k of interest. A query whose
-    measure gets worse can still gain recall, so at depths near the size of the collection the sum may be negative. `baseline`
-    and `treatment` are those of `changes`.
-    """
-    worse = changes(baseline, treatment) < 0
-    return int((np.asarray(relevant_before) - np.asarray(relevant_after))[worse].sum())
+    net = np.asarray(relevant_before, dtype=np.float64) - np.asarray(relevant_after, dtype=np.float64)
+    return np.where(changes(baseline, treatment) < 0, net, 0.0)
 
 
 def weighted_changes(baseline: ArrayLike, treatment: ArrayLike, alpha: float) -> Floats:
@@ -122,68 +110,3 @@ def georisk(systems: ArrayLike, alpha: float = 1.0) -> Floats:
     queries = values.shape[1]
     scores: Floats = np.sqrt(values.mean(axis=1) * norm.cdf(zrisk / queries))
     return scores
-
-
-@dataclass(frozen=True)
-class RiskPoint:
-    """A treatment compared with the baseline: its reward, and several figures of risk."""
-
-    alpha: float
-    mean: float
-    gain: float  #: gain of the mean as a fraction of the mean of the baseline
-    helped: int
-    hurt: int
-    lost: float
-    r_loss: int | None  #: None without counts of relevant documents
-    urisk: float
-    trisk: float
-
-
-def risk_point(
-    baseline: ArrayLike,
-    treatment: ArrayLike,
-    *,
-    alpha: float = float("nan"),
-    relevant_before: ArrayLike | None = None,
-    relevant_after: ArrayLike | None = None,
-    aversion: float = 1.0,
-) -> RiskPoint:
-    """All figures of one treatment. `alpha` labels the point, `aversion` is the alpha of URisk and TRisk.
-
-    `baseline` and `treatment` are those of `changes`, `relevant_before` and `relevant_after` those of `r_loss`.
-    """
-    counted = relevant_before is not None and relevant_after is not None
-    return RiskPoint(
-        alpha=alpha,
-        mean=float(np.mean(np.asarray(treatment, dtype=np.float64))),
-        gain=relative_gain(baseline, treatment),
-        helped=helped(baseline, treatment),
-        hurt=hurt(baseline, treatment),
-        lost=lost(baseline, treatment),
-        r_loss=r_loss(baseline, treatment, relevant_before, relevant_after) if counted else None,  # type: ignore[arg-type]
-        urisk=urisk(baseline, treatment, aversion),
-        trisk=trisk(baseline, treatment, aversion),
-    )
-
-
-def risk_reward_curve(
-    alphas: Sequence[float],
-    baseline: ArrayLike,
-    treatments: Sequence[ArrayLike],
-    *,
-    relevant_before: ArrayLike | None = None,
-    relevant_after: Sequence[ArrayLike] | None = None,
-    aversion: float = 1.0,
-) -> list[RiskPoint]:
-    """The figures for each of `alphas`, weights of a query expansion, as in Figure 3 of the paper cited at `r_loss`.
-
-    `treatments` has one array of values per alpha, `relevant_after` one array of counts; `baseline`, `relevant_before` and
-    `aversion` are those of `risk_point`.
-    """
-    after = list(relevant_after) if relevant_after is not None else [None] * len(treatments)
-    return [
-        risk_point(
-            baseline, treatment, alpha=alpha, relevant_before=relevant_before, relevant_after=relevant, aversion=aversion
-        )
-        for alpha, treatment, relevant in zip(alphas, treatments, after, strict=True)
-    ]

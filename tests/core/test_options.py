@@ -85,15 +85,6 @@ def test_true_and_false_are_no_numbers_and_no_text(name, value):
         Made(**{name: value})
 
 
-def test_unknown_flag_is_one_line_and_status_2(capsys):
-    parser = Parser(prog="x")
-    with pytest.raises(SystemExit) as stopped:
-        parser.parse_args(["--nonsense"])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert "--nonsense" in error and error.count("\n") == 1
-
-
 def test_an_option_is_declared_by_its_field():
     by_name = {declared.name: declared for declared in Made.options}
     assert list(by_name) == ["dims", "lambda", "kernel", "save-queries", "rescore", "smooth", "scales"]

@@ -136,12 +136,6 @@ def test_norm_table_is_lucenes(tiny):
     np.testing.assert_array_equal(np.array(lucene, dtype=np.float32), NORM_LENGTHS)
 
 
-def test_string_table_by_hand():
-    table = StringTable(np.frombuffer("aéb".encode(), np.uint8), np.array([1, 3, 3, 4]))
-    assert [table[i] for i in range(4)] == ["a", "é", "", "b"] and table[-1] == "b"
-    assert table.take([3, 0]) == ["b", "a"]
-
-
 def copy(tiny_path, tmp_path):
     shutil.copytree(tiny_path, tmp_path / "index")
     return tmp_path / "index"
@@ -199,15 +193,6 @@ def test_a_place_that_cannot_be_written_says_what_to_do(tiny_path, tmp_path, mon
 def test_unknown_field_is_named(tiny):
     with pytest.raises(IndexProblem, match="no document has a field 'url'"):
         tiny.field("url")
-
-
-def test_many_strings_are_taken_at_once_as_one_by_one():
-    words = ["", "plain", "é", "日本", "x" * 40, "two words"] * 20
-    raw = [word.encode() for word in words]
-    table = StringTable(np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(word) for word in raw]))
-    order = np.random.default_rng(3).permutation(len(words))
-    assert table.take(order) == [words[place] for place in order]
-    assert table.take(np.full(50, len(words) - 1)) == [words[-1]] * 50
 
 
 def test_a_line_break_inside_a_string_is_kept():

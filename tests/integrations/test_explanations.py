@@ -25,7 +25,7 @@ FORMS = [
     [("mslm", {"mode": "global"})],
     [("pert", {"alpha": 0.9, "kernel": "jaccard"})],
     [("pert", {"method": "rm1", "rescore": True})],
-    [("prcl", {**FEW, "classifiers": ("lr", "svm"), "alpha": 0.9})],
+    [("prcl", {**FEW, "classifiers": ("lr", "svm"), "vectorizer": "BM25Vectorizer", "alpha": 0.9})],
     [("rbm25", {"pairs": "rate"})],
     [("pert", {}), ("klsa", {})],
     [("klsa", {}), ("mslm", {}), ("auto", {"vectors": "none"})],

@@ -39,14 +39,6 @@ def test_method_options_carry_the_methods_name(ready, topics):
     assert strong.scores == index.search(text, rerank={"pert": {"alpha": 0.9}}).scores != unchanged.scores
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_every_method_reranks_through_the_index(ready, topics, name):
-    results = ready(name).search(next(iter(topics.values())), rerank=name, k=20)
-    assert results.methods == (name,)
-    assert len(results) == len(set(results.docids)) == 20
-    assert results.scores == sorted(results.scores, reverse=True)
-
-
 def test_the_same_search_again_uses_the_same_pipeline(tiny):
     assert tiny.pipeline("pert", k1=1.5) is tiny.pipeline("pert", k1=1.5)
     assert tiny.pipeline("pert", k1=1.5) is not tiny.pipeline("pert", k1=1.6)

@@ -9,8 +9,7 @@ import pytest
 from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError, OptionError
-from kernelsearch.neighbours import Neighbours
-from kernelsearch.neighbours import faiss_index as index_module
+from kernelsearch.neighbours import Neighbours, faiss_index
 from kernelsearch.neighbours.faiss_index import CORE, _has_avx512, load_faiss, looked_for
 from tests.conftest import ROOT
 
@@ -64,7 +63,7 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
 def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path, monkeypatch):
     """With all clusters searched, the only error is the rounding of coordinates to sixteen, eight and two bits."""
     built, full = (Neighbours.build(vectors, name, clusters=30) for name in (kind, "ivf"))
-    monkeypatch.setattr(index_module, "default_probes", lambda clusters, kind: clusters)
+    monkeypatch.setattr(faiss_index, "default_probes", lambda clusters, kind: clusters)
     rows, scores = built.search(queries, 50)
     assert recall(rows, best(vectors, queries, 50)[0]) > least
     products = np.take_along_axis(queries @ vectors.T, rows, axis=1)

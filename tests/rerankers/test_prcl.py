@@ -45,16 +45,6 @@ def test_scores_by_hand(demo_index, candidates):
     np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), candidates), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("vectorizer", ["TfidfVectorizer", "BM25Vectorizer"])
-def test_contributions_sum_to_the_score(demo_index, candidates, vectorizer):
-    reranker = RelevanceClassifier(demo_index, classifiers="lr,svm", vectorizer=vectorizer, r=5, n=30)
-    query = demo_index.query(TEXT)
-    scores = reranker.score(query, candidates)
-    why = reranker.explain(query, candidates, int(candidates.docs[7]))
-    assert why.score == pytest.approx(scores[7]) == pytest.approx(sum(part.value for part in why.contributions))
-    assert [part.label for part in why.contributions] == ["classifier lr", "classifier svm", "first stage"]
-
-
 def test_short_lists_equal_scores_and_no_weight_leave_the_list_alone(demo_index, candidates):
     query = demo_index.query(TEXT)
     few = Candidates(candidates.docs[:110], candidates.scores[:110])

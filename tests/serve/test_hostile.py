@@ -70,15 +70,6 @@ def test_errors_name_what_is_wrong(client, path, status, message):
     refused(client, path, status, message)
 
 
-@pytest.mark.parametrize(
-    "name", ["rbm25.clicks", "klsa.basis", "mslm.model", "pert.save-queries", "pert.queries", "fusion.model"]
-)
-def test_no_request_names_a_file(client, name, tmp_path):
-    target = tmp_path / "made"
-    refused(client, f"/v1/demo/search?query=tap&rerank={name.partition('.')[0]}&{name}={target}", 400, "names a file")
-    assert not target.exists()
-
-
 TRICKS = ("../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "%00", "hr001%00", "%ff", "a" * 5000)
 STRANGE = (
     "<script>alert(1)</script>",

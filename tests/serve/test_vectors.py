@@ -73,21 +73,6 @@ def test_the_vector_of_a_query_is_that_of_the_topic_with_its_text(served):
     assert edited["fallback"] == "the query has no vector"
 
 
-@pytest.mark.parametrize("name", ["../../etc", "/etc/passwd", "nothing", "", "a/b", "first\x00"])
-def test_names_that_are_no_vectors_are_refused_in_one_line(served, name):
-    answer = served[0].get("/v1/demo/search", params={"query": "tap", "rerank": "dense", "dense.vectors": name})
-    assert 400 <= answer.status_code < 500 or (name == "" and answer.status_code == 200)
-    assert "Traceback" not in answer.text
-
-
-def test_files_are_not_parameters_of_requests(served):
-    for name in ("fusion.runs", "rbm25.queries"):
-        answer = served[0].get(
-            "/v1/demo/search", params={"query": "tap", "rerank": name.partition(".")[0], name: "x=/etc/passwd"}
-        )
-        assert answer.status_code == 400 and name in answer.text
-
-
 def test_flags_of_the_server(tmp_path):
     flags = ["--index", "a=x", "--vectors", "minilm", "--query-vectors", "q.npz", "--index", "b=y"]
     _, service = read_settings(flags)

@@ -16,7 +16,7 @@ HELPERS = {
     *(f"tools.bench.speed.{name}" for name in ("building", "collection", "evaluating", "measuring", "page", "searching")),
     *(f"tools.bench.speed.{name}" for name in ("service", "vectors")),
     "tools.bench.process_memory",
-    *(f"tools.data.{name}" for name in ("altered_topics", "datasets", "made_topics", "source_code")),
+    *(f"tools.data.{name}" for name in ("altered_topics", "datasets", "machine_text", "made_topics", "source_code")),
     "tools.reproduce.auto_gates",
     "tools.reproduce.auto_tables",
     "tools.reproduce.claims",

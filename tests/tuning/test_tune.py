@@ -20,7 +20,6 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate as evaluated
 from kernelsearch.evaluation.measures import parse_measures
-from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from tests.conftest import DEMO, ROOT
@@ -180,18 +179,3 @@ def test_klsa_variants_are_the_lists_of_search(demo_index):
         for ours, theirs in zip(result, member.apply_batch(queries, lists), strict=True):
             np.testing.assert_array_equal(ours.docs, theirs.docs)
             np.testing.assert_array_equal(ours.scores, theirs.scores)
-
-
-@pytest.mark.parametrize("name", ["AP", "AP@5", "nDCG", "nDCG@10", "P@5", "R@20", "RR", "RR@3", "Bpref", "P(rel=2)@5"])
-def test_measures_of_rows_are_those_of_runs(demo_index, name):
-    qids, _, lists = some_lists(demo_index)
-    qrels = read_qrels(DEMO / "qrels.txt")
-    measure = parse_measures([name])[0]
-    run = {
-        qid: [(docid, float(-rank)) for rank, docid in enumerate(demo_index.forward.docids.take(ranked.docs))]
-        for qid, ranked in zip(qids, lists, strict=True)
-    }
-    expected = evaluated({qid: qrels[qid] for qid in qids}, run, [measure]).array(str(measure), qids)
-    result = JudgedRows(demo_index.forward, qrels, qids).values(measure, range(len(qids)), lists)
-    np.testing.assert_allclose(result, expected, atol=1e-12)
-    assert 0 < expected.mean() < 1

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
@@ -76,12 +75,6 @@ def test_a_run_on_standard_output_is_that_of_the_file(tiny_path, topics, tmp_pat
     assert run_verb(capfd, similar.main, *flags, tmp_path / "similar")[0] == status == 0
     assert printed == (tmp_path / "similar").read_text() != ""
     assert not list((tmp_path / "empty").iterdir())
-
-
-def test_threads_and_batches_give_the_same_bytes(tiny_path, topics, tmp_path):
-    first = run_search(tiny_path, topics, tmp_path)
-    assert run_search(tiny_path, topics, tmp_path, "--threads", "4", "--batch-size", "1") == first
-    assert run_search(tiny_path, topics, tmp_path, "--batch-size", "3") == first
 
 
 def test_hits_tag_format_and_remove_query(tiny_path, topics, tmp_path):
@@ -166,12 +159,6 @@ def shown_help(capsys, main, *flags, status=0):
     return "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("verb", ["index", "search", "evaluate", "train", "explain"])
-def test_help_shows_the_command(capsys, verb):
-    main = import_module(f"kernelsearch.{verb}").main
-    assert f"python -m kernelsearch.{verb}" in shown_help(capsys, main, "--help")
-
-
 def test_a_field_that_does_not_exist_is_named(tiny_path):
     with pytest.raises(InputError, match=r"fields: .* has no field 'headline'"):
         search.main(["--index", str(tiny_path), "--query", "fuse", "--fields", "headline=1"])
@@ -198,19 +185,6 @@ def test_explain_without_a_method(tiny_path, capsys):
     explain.main(["--index", str(tiny_path), "--query", "replaced fuses"])
     shown = capsys.readouterr().out
     assert "BM25: d3 “Blown fuse” scores" in shown and "fuses  (2 times here, in 1 of 5 documents, idf" in shown
-
-
-def test_similar_prints_texts(demo_index, capsys):
-    similar.main(["--index", str(demo_index.path), "--docid", "hr001", "--top", "2"])
-    assert capsys.readouterr().out.splitlines()[0].split() == ["rank", "docid", "score", "text"]
-
-
-@pytest.mark.parametrize("verb", ["search", "explain", "tune", "train", "serve.__main__"])
-def test_short_help_fits_a_screen(monkeypatch, capsys, verb):
-    monkeypatch.setenv("COLUMNS", "100")
-    shown = shown_help(capsys, import_module(f"kernelsearch.{verb}").main, "-h")
-    assert len(shown.splitlines()) <= 45 and "--index" in shown and "--klsa.z" not in shown
-    assert "kernel latent semantic analysis" in shown and "--help METHOD" in shown
 
 
 def test_help_of_a_part_and_of_everything(capsys):

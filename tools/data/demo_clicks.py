@@ -1,13 +1,11 @@
 """Simulates the bundled click log on the bundled collection: the same seed gives the same bytes.
 
-python -m tools.data.demo_clicks            writes kernelsearch/demo/data/clicks.jsonl
-python -m tools.data.demo_clicks --check    only compares it with what would be written
+`python -m tools.data.demo_clicks` writes kernelsearch/demo/data/clicks.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import tempfile
 from pathlib import Path
 
@@ -39,20 +37,11 @@ def make(output: Path) -> None:
         write_log(sessions, output)
 
 
-def main() -> int:
-    """Writes or compares the bundled log; returns 1 where it differs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare the bundled log with what would be written")
-    if not parser.parse_args().check:
-        make(DATA / "clicks.jsonl")
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "clicks.jsonl"
-        make(made)
-        same = filecmp.cmp(made, DATA / "clicks.jsonl", shallow=False)
-    print("the bundled log is what the seed gives" if same else "the bundled log differs: run python -m tools.data.demo_clicks")
-    return 0 if same else 1
+def main() -> None:
+    """Writes the bundled log."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    make(DATA / "clicks.jsonl")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

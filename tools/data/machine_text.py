@@ -1,16 +1,12 @@
 """Real prose from the machine itself: the descriptions of the packages it could install, and its manual pages.
 
-    python -m tools.data.machine_text --documents 50000 --out FILE.jsonl
-
 Works where `apt-cache` knows a distribution's packages (Debian, Ubuntu; after `apt-get update`) or manual pages are installed.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import itertools
-import json
 import re
 import shutil
 import subprocess
@@ -66,18 +62,3 @@ def without_markup(text: str) -> str:
     text = re.sub(r"^[.'] *[A-Za-z]{1,3}\b", "", text, flags=re.MULTILINE)
     text = re.sub(r"\\f(?:\[\w*\]|\(\w\w|\w)|\\s[-+]?\d|\\[&,/^|]|\\\(\w\w|\\\[[^\]]*\]", "", text)
     return " ".join(text.replace("\\-", "-").replace("\\", "").split())
-
-
-def main() -> None:
-    """Writes the documents."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--documents", type=int, help="largest number of documents")
-    parser.add_argument("--out", required=True, help="the JSONL file to write")
-    arguments = parser.parse_args()
-    with open(arguments.out, "w", encoding="utf-8") as stream:
-        for record in records(arguments.documents):
-            stream.write(json.dumps(record) + "\n")
-
-
-if __name__ == "__main__":
-    main()

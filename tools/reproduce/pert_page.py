@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from kernelsearch.evaluation import risk
-from kernelsearch.plots.risk import plot_risk_reward
+from kernelsearch.papers.risk_reward import RiskPoint, plot_risk_reward, relative_gain, risk_reward_curve
 from tools import ROOT
 from tools.reproduce.pages import markdown_table, replace_between
 from tools.reproduce.pert import (
@@ -36,11 +36,11 @@ PROTOTYPE = {
 }
 
 
-def points(scratch: Path, collection: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
+def points(scratch: Path, collection: Collection, system: str, depth: int = 1000) -> list[RiskPoint]:
     """The curve of risk and reward of a `system` on a `collection`; relevant documents are counted down to `depth`."""
     base, figures = read(scratch, collection, "BM25"), read(scratch, collection, system)
     alphas = ALPHAS if len(figures["ap"]) == len(ALPHAS) else (0.5,) * len(figures["ap"])
-    return risk.risk_reward_curve(
+    return risk_reward_curve(
         alphas,
         base["ap"][0],
         list(figures["ap"]),
@@ -135,7 +135,7 @@ def choose(scratch: Path, collections: list[Collection]) -> tuple[dict[str, Any]
         values = [read(scratch, collection, key(setting))["ap"] for collection in collections]
         for place, alpha in enumerate(GRID_ALPHAS):
             hurt = sum(risk.hurt(b, v[place]) for b, v in zip(bases, values, strict=True))
-            gain = float(np.mean([risk.relative_gain(b, v[place]) for b, v in zip(bases, values, strict=True)]))
+            gain = float(np.mean([relative_gain(b, v[place]) for b, v in zip(bases, values, strict=True)]))
             if hurt <= limit and (best is None or gain > best[0]):
                 best = (gain, setting, alpha)
     if best is None:

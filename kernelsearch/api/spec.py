@@ -44,16 +44,17 @@ def check(methods: Sequence[str], pairs: Pairs, *, for_request: bool = False, ot
         registry.method(name)
         if methods.count(name) > 1:
             raise OptionError(f"given {methods.count(name)} times; a method reranks once", option=Flag("rerank", value=name))
+    known = [*others, *(option for option in FirstStageSettings.options if option.requests or not for_request)]
     values: dict[str, dict[str, Any]] = {}
     for (owner, name), value in pairs:
-        option = _find(owner, name, methods, others)
+        option = _find(owner, name, methods, known)
         parse = option.parse_request if for_request else option.parse
         values.setdefault(owner, {})[option.key] = parse(value, owner)
     return values
 
 
-def _find(owner: str, name: str, methods: Sequence[str], others: Iterable[Option]) -> Option:
-    """The declaration of an option; raises OptionError."""
+def _find(owner: str, name: str, methods: Sequence[str], known: Iterable[Option]) -> Option:
+    """The declaration of an option; raises OptionError, which suggests one of `known` for one without owner."""
     if owner:
         if owner not in registry.names():
             raise OptionError(registry.unknown_method(owner), option=Flag(name, owner))
@@ -66,7 +67,7 @@ def _find(owner: str, name: str, methods: Sequence[str], others: Iterable[Option
         for method in methods:
             if (meant := find_option(name, registry.method(method).options)) is not None:
                 raise OptionError("unknown option; did you mean ", Flag(meant.name, method), "?", option=Flag(meant.name))
-        raise unknown_option(name, (*FirstStageSettings.options, *others))
+        raise unknown_option(name, known)
     return found
 
 

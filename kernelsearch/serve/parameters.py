@@ -167,11 +167,11 @@ class Reader:
             single.add(name)
             if name in self.own:
                 setattr(parameters, name, self._parse_own(self.own[name], value))
+            elif not self.ranks:
+                raise unknown_option(name, self.own.values())
             else:
                 owner, dot, rest = name.partition(".")
-                others[(owner, rest) if dot else ("", name)] = value
-        if others and not self.ranks:
-            raise unknown_option(next(filter(None, next(iter(others)))), self.own.values())
+                others[(owner, rest) if dot and owner else ("", name)] = value
         used = list(dict.fromkeys(method for column in parameters.columns for method in column))
         parameters.values = check(used, others.items(), for_request=True, others=self.own.values())
         if parameters.offset + parameters.hits > self.limits.hits:

@@ -25,7 +25,8 @@ from kernelsearch.serve import answers, explanations, models, parameters
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, describe_invalid, error_response
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
-from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
+from kernelsearch.serve.openapi import openapi_body, openapi_parameters
+from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
 from kernelsearch.serve.settings import RequestLimits, ServiceSettings
 

@@ -20,7 +20,8 @@ from kernelsearch.core.errors import Flag, KernelSearchError, OptionError, quote
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.impressions import Impressions
-from kernelsearch.serve.parameters import describe_option, method_options
+from kernelsearch.serve.openapi import describe_option
+from kernelsearch.serve.parameters import method_options
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments

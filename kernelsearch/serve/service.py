@@ -27,7 +27,8 @@ from kernelsearch.serve.catalogue import Retired, ServedIndex, describe_methods
 from kernelsearch.serve.gate import Refused
 from kernelsearch.serve.impressions import ClientRates, Impressions
 from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.parameters import Parameters, describe_option, first_stage_options
+from kernelsearch.serve.openapi import describe_option
+from kernelsearch.serve.parameters import Parameters, first_stage_options
 from kernelsearch.serve.settings import ServiceSettings
 from kernelsearch.serve.workers import TimedOut, Workers
 

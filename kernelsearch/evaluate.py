@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelsearch.api import keywords
-from kernelsearch.api.arguments import checked
 from kernelsearch.api.evaluating import Measured
 from kernelsearch.api.index import Index
 from kernelsearch.api.judged import Judgements, Topics
@@ -31,7 +30,6 @@ EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/klsa.txt --topics topics.tsv --html p.html"""
 
 
-@checked
 def evaluate(
     index: Index | Source,
     topics: Topics,
@@ -39,28 +37,16 @@ def evaluate(
     methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
     *,
     measures: Sequence[str] = DEFAULT,
-    hits: int = 1000,
-    threads: int = 1,
     **options: Any,
 ) -> Measured:
-    """Searches judged topics with several methods, measures the lists and compares them with those of the first method.
+    """Measures methods on judged topics and compares them with the first one: `Index.evaluate`.
 
-    Parameters
-    ----------
-    index : an opened index, or what `kernelsearch.open` takes
-    topics : {qid: text}, a file of topics, irds:NAME or a data frame (qid, query); topics without judgements are left out
-    qrels : {qid: {docid: grade}}, a file of judgements, irds:NAME or a data frame (qid, docno, label)
-    methods : names of methods, None for the first stage; or {label: method}, with methods as `Index.search` takes them
-    measures : by their names in ir_measures or trec_eval
-    hits : documents per topic
-    threads : search threads
-    options : those of `Index.search`, for all methods
-
-    The command of this name measures run files. Raises InputError where no topic is judged.
+    `index` is an opened index, or what `kernelsearch.open` takes; `topics` and `qrels` may also be irds:NAME. The other
+    parameters are those of `Index.evaluate`. The command of this name measures run files.
     """
     opened = index if isinstance(index, Index) else Index(index)
     judged = qrels_from(qrels, by_subtopic=need_subtopics(parse_measures(measures)))
-    return opened.evaluate(topics_from(topics), judged, methods, measures=measures, hits=hits, threads=threads, **options)
+    return opened.evaluate(topics_from(topics), judged, methods, measures=measures, **options)
 
 
 def main(argv: list[str]) -> None:

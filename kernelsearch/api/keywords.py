@@ -7,6 +7,7 @@ from typing import Any
 
 from kernelsearch.api.spec import PipelineSpec, check
 from kernelsearch.core.errors import Flag, OptionError, quote
+from kernelsearch.core.options import find_option
 from kernelsearch.lucene.models import FirstStageSettings
 from kernelsearch.rerankers import registry
 
@@ -47,7 +48,7 @@ def split(name: str) -> tuple[str, str]:
     owner, dot, rest = name.partition(".")
     if dot:
         return owner, rest
-    if name in {option.key for option in FirstStageSettings.options}:
+    if find_option(name, FirstStageSettings.options) is not None:
         return "", name
     # The longest name: that of another method may begin like it.
     for owner in sorted(registry.names(), key=len, reverse=True):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernelsearch.api.index_files import IndexFiles
     from kernelsearch.api.pipeline import Pipeline
 
-#: Options with their values as a border has them: ((owner, name), value).
+#: Options with their values as an adapter makes them: ((owner, name), value).
 Pairs = Iterable[tuple[tuple[str, str], Any]]
 #: Checked values of options by owner and name, those that are given.
 Values = Mapping[str, Mapping[str, Any]]
@@ -46,13 +46,13 @@ def check(methods: Sequence[str], pairs: Pairs, *, for_request: bool = False, ot
             raise OptionError(f"given {methods.count(name)} times; a method reranks once", option=Flag("rerank", value=name))
     values: dict[str, dict[str, Any]] = {}
     for (owner, name), value in pairs:
-        option = _find(owner, name, methods, others)
+        option = _find(owner, name, methods, others, for_request)
         parse = option.parse_request if for_request else option.parse
         values.setdefault(owner, {})[option.key] = parse(value, owner)
     return values
 
 
-def _find(owner: str, name: str, methods: Sequence[str], others: Iterable[Option]) -> Option:
+def _find(owner: str, name: str, methods: Sequence[str], others: Iterable[Option], for_request: bool) -> Option:
     """The declaration of an option; raises OptionError."""
     if owner:
         if owner not in registry.names():
@@ -66,7 +66,8 @@ def _find(owner: str, name: str, methods: Sequence[str], others: Iterable[Option
         for method in methods:
             if (meant := find_option(name, registry.method(method).options)) is not None:
                 raise OptionError("unknown option; did you mean ", Flag(meant.name, method), "?", option=Flag(meant.name))
-        raise unknown_option(name, (*FirstStageSettings.options, *others))
+        known = [option for option in FirstStageSettings.options if option.requests or not for_request]
+        raise unknown_option(name, [*others, *known])
     return found
 
 
@@ -90,14 +91,13 @@ class PipelineSpec:
     @classmethod
     def of(cls, methods: Sequence[str], pairs: Pairs = (), *, others: Iterable[Option] = ()) -> PipelineSpec:
         """The pipeline of the named `methods` with the options `pairs`; parameters and errors are those of `check`."""
-        return cls().change(methods, check(methods, pairs, others=others))
+        return _DEFAULT.change(methods, check(methods, pairs, others=others))
 
     def change(self, methods: Sequence[str], values: Values) -> PipelineSpec:
         """The pipeline of the named `methods` with the settings that they have here, and the checked `values`."""
-        own = {name: settings.to_dict() for name, settings in self.methods}
-        made = [(name, registry.method(name).settings.of({**own.get(name, {}), **values.get(name, {})})) for name in methods]
-        first = FirstStageSettings.of({**self.first.to_dict(), **values.get("", {})})
-        return PipelineSpec(first, tuple(made))
+        own = dict(self.methods)
+        made = [(name, (own.get(name) or registry.method(name).settings()).change(values.get(name, {}))) for name in methods]
+        return PipelineSpec(self.first.change(values.get("", {})), tuple(made))
 
     @property
     def names(self) -> list[str]:
@@ -111,3 +111,7 @@ class PipelineSpec:
     def open(self, index: IndexFiles) -> Pipeline:
         """The pipeline over the opened `index`, which keeps it ready."""
         return index.open_pipeline(self)
+
+
+#: The first stage with its defaults, which most descriptions begin with.
+_DEFAULT = PipelineSpec()

@@ -17,7 +17,7 @@ from kernelsearch.trec.documents import parse_columns
 #: Options, by Python name, that say how documents are indexed.
 _INDEXING = ("language", "positions", "docvectors", "contents", "raw", "optimize", "forward")
 #: Options that belong to a build: an index that is changed keeps them.
-_BUILD_ONLY = ("input", "shards", "fields", *_INDEXING, "force", "engine", "scheduler", "workers")
+_BUILD_ONLY = ("input", "shards", "fields", *_INDEXING, "force", "engine")
 #: Options that say how documents are read and indexed.
 _INPUT_ONLY = (*_INDEXING, "format", "encoding", "columns", "number_documents", "join_titles", "skip_unreadable")
 

@@ -38,8 +38,6 @@ def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Pro
     if settings.shard is not None:
         topics = topics_part(topics, parse_part(settings.shard))
     tag = settings.tag or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
-    if settings.stopwords and settings.engine == "dask":
-        raise OptionError("--stopwords: has no effect on the workers of --engine dask")
     if any(letter.isspace() for letter in tag):
         raise OptionError(f"--tag: {tag!r} contains white space")
     chosen = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]

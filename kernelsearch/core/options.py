@@ -178,7 +178,10 @@ def _split(value: object) -> list[Any]:
 def find_option(name: str, options: Iterable[Option]) -> Option | None:
     """The option of a `name` that is written with hyphens or underscores; None where there is none."""
     key = name.replace("-", "_").replace(".", "_")
-    return next((option for option in options if option.key == key), None)
+    for option in options:
+        if option.key == key:
+            return option
+    return None
 
 
 def unknown_option(name: str, options: Iterable[Option], owner: str = "") -> OptionError:
@@ -232,6 +235,8 @@ class Settings:
     options: ClassVar[tuple[Option, ...]] = ()
     #: The same by the name of the field.
     _declared: ClassVar[Mapping[str, Option]] = {}
+    #: {the option's name in Python: the field}.
+    _fields: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -242,6 +247,7 @@ class Settings:
             for name, inherited in getattr(base, "_declared", {}).items():
                 options.setdefault(name, inherited)
         cls._declared, cls.options = options, tuple(options.values())
+        cls._fields = {declared.key: field for field, declared in options.items()}
 
     def __post_init__(self) -> None:
         for field, declared in self._declared.items():
@@ -253,11 +259,21 @@ class Settings:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Returns settings from values by option name. Raises OptionError for an unknown name or a value out of bounds."""
-        known = {declared.key: field for field, declared in cls._declared.items()}
-        for name in values:
-            if name.replace("-", "_") not in known:
+        return cls(**cls._by_field(values))
+
+    def change(self, values: Mapping[str, Any]) -> Self:
+        """Returns the settings with other values by option name; raises OptionError as `of` does."""
+        return dataclasses.replace(self, **self._by_field(values)) if values else self
+
+    @classmethod
+    def _by_field(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        fields = {}
+        for name, value in values.items():
+            key = name if name in cls._fields else name.replace("-", "_")
+            if key not in cls._fields:
                 raise unknown_option(name, cls.options, cls.owner)
-        return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
+            fields[cls._fields[key]] = value
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all values by option name."""

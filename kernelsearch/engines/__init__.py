@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.core.errors import Flag, OptionError
+from kernelsearch.core.errors import Flag, OptionError, quote
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.options import Settings, option
 from kernelsearch.engines.processes import ProcessEngine
@@ -16,29 +16,26 @@ class EngineSettings(Settings):
 
     engine: str = option(
         "local",
-        "where parts of the work are done: on this machine, or by the workers of a Dask cluster",
-        choices=("local", "dask"),
-    )
-    scheduler: str | None = option(
-        None, "with --engine dask: address of a scheduler, such as tcp://HOST:8786; default: a cluster on this machine"
-    )
-    workers: int | None = option(
-        None, "with --engine dask: worker processes of the cluster on this machine; default: one per core", low=1
+        "where parts of the work are done: local (on this machine), dask (a Dask cluster on this machine, a worker per core), "
+        "dask:N (with N workers), or the address of a Dask scheduler, such as tcp://HOST:8786",
     )
 
 
 def make_engine(settings: EngineSettings, processes: int = 1) -> Engine:
-    """The engine that the options `settings` ask for; on this machine, one with `processes` processes.
+    """The engine that the option `engine` of `settings` asks for; on this machine, one with `processes` processes.
 
-    Raises OptionError for options that contradict each other.
+    Raises OptionError for a value that names none.
     """
     if settings.engine == "local":
-        for name in ("scheduler", "workers"):
-            if getattr(settings, name) is not None:
-                raise OptionError("has no effect without ", Flag("engine", value="dask"), option=Flag(name))
         return ProcessEngine(processes) if processes > 1 else LocalEngine()
+    name, _, rest = settings.engine.partition(":")
+    workers = int(rest) if rest.isdecimal() and len(rest) < 6 else 0
+    local = name == "dask" and (workers > 0 or settings.engine == "dask")
+    if not local and "://" not in settings.engine:
+        raise OptionError(
+            f"{quote(settings.engine)} is not local, dask, dask:N or the address of a scheduler, such as tcp://HOST:8786",
+            option=Flag("engine"),
+        )
     from kernelsearch.engines.dask import DaskEngine
 
-    if settings.scheduler is not None and settings.workers is not None:
-        raise OptionError("a cluster that runs already (", Flag("scheduler"), ") has its own", option=Flag("workers"))
-    return DaskEngine(settings.scheduler, settings.workers)
+    return DaskEngine(workers=workers or None) if local else DaskEngine(settings.engine)

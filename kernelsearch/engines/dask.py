@@ -67,7 +67,7 @@ class DaskEngine(Engine):
             if self._cluster is not None:
                 self._cluster.close()
             raise InputError(
-                f"{scheduler}: no Dask scheduler answers there ({_reason(problem)})", option=Flag("scheduler")
+                f"{scheduler}: no Dask scheduler answers there ({_reason(problem)})", option=Flag("engine")
             ) from None
         self._wait_for_a_worker(scheduler)
         logger.info("dask: %d workers, dashboard at %s", len(self.workers()), self.client.dashboard_link)
@@ -78,7 +78,7 @@ class DaskEngine(Engine):
         except TimeoutError:
             self.close()
             raise InputError(
-                f"{scheduler or 'local cluster'}: no worker has connected in {FIRST_WORKER:.0f} s", option=Flag("scheduler")
+                f"{scheduler or 'local cluster'}: no worker has connected in {FIRST_WORKER:.0f} s", option=Flag("engine")
             ) from None
 
     def workers(self) -> dict[str, Any]:

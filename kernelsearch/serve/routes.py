@@ -19,7 +19,8 @@ from kernelsearch.core.options import Option
 from kernelsearch.core.reading import parse_json
 from kernelsearch.serve.errors import JSON_TYPE, describe_invalid
 from kernelsearch.serve.gate import Refused
-from kernelsearch.serve.parameters import Reader, openapi_parameters
+from kernelsearch.serve.openapi import openapi_parameters
+from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.service import JSON_OPTIONS, Service
 
 M = TypeVar("M", bound=BaseModel)

@@ -58,12 +58,12 @@ def test_a_run_is_byte_identical_and_so_is_its_recipe(cluster, demo_index, tmp_p
     address = cluster.client.scheduler.address
     flags = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--rerank", "pert", "--batch-size", "5"]
     search.main([*flags, "--output", str(tmp_path / "local.txt")])
-    search.main([*flags, "--output", str(tmp_path / "dask.txt"), "--engine", "dask", "--scheduler", address])
+    search.main([*flags, "--output", str(tmp_path / "dask.txt"), "--engine", address])
     assert (tmp_path / "dask.txt").read_bytes() == (tmp_path / "local.txt").read_bytes()
-    assert "scheduler" not in (tmp_path / "dask.txt.toml").read_text(encoding="utf-8")
+    assert "engine" not in (tmp_path / "dask.txt.toml").read_text(encoding="utf-8")
     first = ["--run", str(tmp_path / "local.txt"), "--rerank", "klsa", "--hits", "50"]
     search.main([*flags, *first, "--output", str(tmp_path / "local2.txt")])
-    search.main([*flags, *first, "--output", str(tmp_path / "dask2.txt"), "--engine", "dask", "--scheduler", address])
+    search.main([*flags, *first, "--output", str(tmp_path / "dask2.txt"), "--engine", address])
     assert (tmp_path / "dask2.txt").read_bytes() == (tmp_path / "local2.txt").read_bytes()
 
 
@@ -168,7 +168,7 @@ def test_shards_that_workers_build_and_export_are_those_of_one_process(cluster, 
     flags = ["--input", str(DEMO / "corpus.jsonl"), "--shards", "3", "--memory-limit", "2G"]
     index.main([*flags, "--index", str(tmp_path / "local")])
     strikes = [kill_when(cluster, name) for name in ("index", "export")]
-    index.main([*flags, "--index", str(tmp_path / "dask"), "--engine", "dask", "--scheduler", cluster.client.scheduler.address])
+    index.main([*flags, "--index", str(tmp_path / "dask"), "--engine", cluster.client.scheduler.address])
     for strike in strikes:
         strike.join(timeout=120)
         assert not strike.is_alive()
@@ -256,11 +256,11 @@ def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):
 
 def test_a_scheduler_that_cannot_be_reached_is_one_line(demo_index, tmp_path):
     command = [sys.executable, "-m", "kernelsearch.search", "--index", str(demo_index.path), "--output", str(tmp_path / "x")]
-    flags = ["--topics", str(DEMO / "topics.tsv"), "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"]
+    flags = ["--topics", str(DEMO / "topics.tsv"), "--engine", "tcp://127.0.0.1:9"]
     start = time.monotonic()
     done = subprocess.run([*command, *flags], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "--scheduler: tcp://127.0.0.1:9: no Dask scheduler answers there" in done.stderr
+    assert "--engine: tcp://127.0.0.1:9: no Dask scheduler answers there" in done.stderr
     assert time.monotonic() - start < 100
     assert not (tmp_path / "x").exists()

@@ -48,18 +48,7 @@ def test_a_basis_in_parts_spans_the_single_one_in_single_precision_too(demo_inde
     assert 0 < subspace_angles(*leading).max() < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"engine": "local", "scheduler": "tcp://h:1", "workers": None}, "scheduler: has no effect without engine='dask'"),
-        ({"engine": "local", "scheduler": None, "workers": 2}, "workers: has no effect without engine='dask'"),
-        ({"engine": "dask", "scheduler": "tcp://h:1", "workers": 2}, "workers: a cluster that runs already"),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(options, complaint):
-    with pytest.raises(OptionError, match=complaint):
-        make_engine(EngineSettings(**options))
-
-
-def test_an_engine_is_one_of_two():
-    assert next(option for option in EngineSettings.options if option.name == "engine").choices == ("local", "dask")
+@pytest.mark.parametrize("value", ["dusk", "dask:", "dask:0", "dask:x", "4"])
+def test_a_value_that_names_no_engine_is_refused(value):
+    with pytest.raises(OptionError, match=f"engine: '{value}' is not local, dask, dask:N or the address of a scheduler"):
+        make_engine(EngineSettings(engine=value))

@@ -8,7 +8,6 @@ import pickle
 import pytest
 
 import kernelsearch
-from kernelsearch.api.keywords import split
 from kernelsearch.api.results import Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25Model
@@ -136,12 +135,12 @@ def test_an_explanation_is_a_nested_list_in_notebooks():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rerank": "pert", "alpha": 0.3}, "alpha: unknown option; the one of pert is pert_alpha"),
+        ({"rerank": "pert", "alpha": 0.3}, "alpha: unknown option; did you mean pert_alpha?"),
         ({"pert_alpha": 0.3}, "pert_alpha: has no effect without rerank='pert'"),
-        ({"rerank": ["pert", "klsa", "pert"]}, "rerank: pert is named 2 times; a method reranks once"),
+        ({"rerank": ["pert", "klsa", "pert"]}, "rerank='pert': given 2 times; a method reranks once"),
         ({"nonsense": 1}, "nonsense: unknown option; known: hits, "),
         ({"rerank": "nonsense"}, "'nonsense' is not one of"),
-        ({"rerank": {"pert": {"nonsense": 1}}}, "pert: unknown option 'nonsense'"),
+        ({"rerank": {"pert": {"nonsense": 1}}}, "pert_nonsense: unknown option; known: "),
         ({"rerank": "pert", "pert_alpha": 2}, "pert_alpha: 2.0 is above 1"),
         ({"k": 0}, "k: 0 is below 1"),
     ],
@@ -161,13 +160,6 @@ def test_bad_queries_are_named(tiny):
         tiny.explain("tap", "pert", "d99")
     with pytest.raises(InputError, match="'d3' is not among the"):
         tiny.explain("dripping", "klsa", "d3", klsa_retrieve=0)
-
-
-def test_flags_are_split_between_first_stage_and_methods():
-    methods, first = split(["pert"], {"pert_docs": "5", "rm3": True})
-    assert methods == [("pert", {"docs": 5})]
-    assert first.rm3 is True
-    assert first.k1 == 0.9
 
 
 def test_train_makes_later_searches_use_what_was_fitted(ready):

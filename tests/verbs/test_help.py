@@ -53,8 +53,8 @@ def test_help_names_the_command_as_it_was_called(capsys, monkeypatch):
         shown = shown_help(capsys, "search", flag)
         assert "python -m" not in shown and "  kernelsearch search --index indexes/cacm --query" in shown
     with pytest.raises(SystemExit):
-        importlib.import_module("kernelsearch.search").main(["--quary", "x"])
-    assert capsys.readouterr().err.startswith("kernelsearch search: unrecognized arguments: --quary")
+        importlib.import_module("kernelsearch.search").main(["--ftzk", "x"])
+    assert capsys.readouterr().err.startswith("kernelsearch search: unrecognized arguments: --ftzk")
 
 
 def test_a_query_without_its_flag_names_the_flag(capsys):

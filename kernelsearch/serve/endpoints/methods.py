@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
-from kernelsearch.serve.parameters import OptionDescription, Reader, describe_option, first_stage_options, method_options
+from kernelsearch.serve.openapi import OptionDescription, describe_option
+from kernelsearch.serve.parameters import Reader, first_stage_options, method_options
 from kernelsearch.serve.ranking import Version
 from kernelsearch.serve.routes import declare, json_response
 from kernelsearch.serve.service import Service

@@ -19,7 +19,8 @@ from kernelsearch.serve import parameters as options
 from kernelsearch.serve import ranking
 from kernelsearch.serve.catalogue import Retired, ServedIndex
 from kernelsearch.serve.errors import JSON_TYPE
-from kernelsearch.serve.parameters import Parameters, Reader, openapi_body
+from kernelsearch.serve.openapi import openapi_body
+from kernelsearch.serve.parameters import Parameters, Reader
 from kernelsearch.serve.routes import declare, json_body
 from kernelsearch.serve.service import JSON_OPTIONS, Service
 

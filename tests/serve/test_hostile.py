@@ -70,9 +70,7 @@ def test_errors_name_what_is_wrong(client, path, status, message):
     refused(client, path, status, message)
 
 
-@pytest.mark.parametrize(
-    "name", ["rbm25.clicks", "klsa.basis", "mslm.model", "pert.save-queries", "pert.queries", "fusion.model"]
-)
+@pytest.mark.parametrize("name", ["rbm25.clicks", "klsa.basis", "mslm.model", "fusion.model"])
 def test_no_request_names_a_file(client, name, tmp_path):
     target = tmp_path / "made"
     refused(client, f"/v1/demo/search?query=tap&rerank={name.partition('.')[0]}&{name}={target}", 400, "names a file")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from kernelsearch.learning.programs.active_set import Infeasible, solve_program
+from kernelsearch.papers.pert.active_set import Infeasible, solve_program
 
 #: Solutions of the three programs of `drawn` by quadprog 0.1.14 (Goldfarb and Idnani's method in C).
 QUADPROG = [

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 
+#: Passes of coordinate descent, each O(n²), before the interior-point method.
+SWEEPS = 200
 #: Passes of coordinate descent between linear systems for all coordinates inside their bounds.
 POLISH_EVERY = 10
 #: Added to the diagonal of a linear system that may be singular, as a share of its largest entry.
@@ -83,7 +85,6 @@ def minimise_in_box(
     *,
     start: Floats | None = None,
     tolerance: float = 1e-12,
-    sweeps: int = 200,
 ) -> BoxSolution:
     """The minimiser of x'Hx/2 - c'x within lower <= x <= upper, for symmetric positive semi-definite H.
 
@@ -97,7 +98,6 @@ def minimise_in_box(
     start : first value of x, clipped into the box; default: the lower bounds
     tolerance : the duality gap to reach, as a share of the decrease of the objective from x = lower. |H(x - x*)|² in the norm
         of H's pseudo-inverse is at most twice the gap
-    sweeps : passes over the coordinates, each O(n²), before the interior-point method
 
     Raises OptionError for shapes that don't belong together, values that aren't finite and bounds without a point between them.
     """
@@ -113,7 +113,7 @@ def minimise_in_box(
     box = _Box(matrix, linear - matrix @ low, high - low)
     x = np.zeros(size) if start is None else np.clip(np.asarray(start, dtype=np.float64), low, high) - low
     product, sweep = matrix @ x, 0
-    while sweep < sweeps and not box.converged(x, product, tolerance):
+    while sweep < SWEEPS and not box.converged(x, product, tolerance):
         x = _swept(box, x, product)
         sweep += 1
         # Which coordinates end at a bound is soon known; the others then solve a linear system, which settles directions

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kernelsearch import explain
+from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.perturbation import variant_scores
@@ -13,6 +14,7 @@ from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel
 from kernelsearch.papers.pert.kernels import perturbations
 from kernelsearch.papers.pert.reranker import PaperPerturbationReranker
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_topics
@@ -397,3 +399,11 @@ def test_without_a_solution_of_the_program_there_is_nothing_to_plot(demo_index, 
     assert "contradict each other" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"plot: pert-paper has nothing to plot for 'dripping tap': .*contradict each other"):
         explain.main([*flags, *infeasible, "--plot", str(tmp_path / "plot.svg")])
+
+
+def test_the_product_says_where_its_other_options_are():
+    ours, product = (registry.method(name) for name in ("pert-paper", "pert"))
+    others = {option.name for option in ours.options} - {option.name for option in product.options}
+    assert set(product.moved) == others and len(others) == 20
+    with pytest.raises(OptionError, match=r"pert_save_queries: an option of pert-paper"):
+        PipelineSpec.of(["pert"], [(("pert", "save-queries"), "-")])

@@ -104,7 +104,7 @@ def test_a_tolerance_that_is_not_reached_is_a_warning(caplog, monkeypatch):
 @pytest.mark.parametrize(("size", "rank", "bound"), [(120, 10, 1e3), (60, 15, 1e3), (120, 10, 1e5)])
 @pytest.mark.parametrize("sweeps", [0, 200])
 def test_wide_boxes_of_singular_matrices_are_solved(size, rank, bound, sweeps, caplog, monkeypatch):
-    """The gap of coordinate descent is a multiple of the objective after 2,000 passes. Against the dual and a general solver."""
+    """Coordinate descent alone is far from the optimum after 2,000 passes. Against the dual and a general solver."""
     monkeypatch.setattr(box, "SWEEPS", sweeps)
     matrix, linear, _ = problem(0, size, rank)
     matrix *= rank

@@ -120,8 +120,9 @@ class Collection:
 
     def sweep(self, options: dict[str, Any], alphas: tuple[float, ...]) -> list[list[Candidates]]:
         """The lists of `pert-paper` with these `options` for each of `alphas`, weights of the expansion."""
-        reranker = PaperPerturbationReranker(self.index, **options)
-        return reranker.sweep(self.queries, self.first, alphas, Context(hits=1000, threads=2))
+        context = Context(hits=1000, threads=2)
+        rerankers = [PaperPerturbationReranker(self.index, **{**options, "alpha": alpha}) for alpha in alphas]
+        return [reranker.apply_batch(self.queries, self.first, context) for reranker in rerankers]
 
     def feedback(self, method: Feedback) -> list[Candidates]:
         """The lists of Lucene's feedback `method`."""

@@ -63,18 +63,11 @@ class _Box:
         gradient = self.linear - product
         return float(np.sum(self.upper * np.maximum(gradient, 0.0) - x * gradient))
 
-    def violation(self, x: Floats, product: Floats) -> Floats:
-        """How far each coordinate is from optimality: its gradient where the box allows a step that way, 0 elsewhere."""
-        gradient = self.linear - product
-        up = np.where(x < self.upper, np.maximum(gradient, 0.0), 0.0)
-        down = np.where(x > 0, np.maximum(-gradient, 0.0), 0.0)
-        return np.asarray(up + down)
-
     def converged(self, x: Floats, product: Floats, tolerance: float) -> bool:
-        """Whether the gap is small against the objective or within rounding errors, or nothing can move any more."""
+        """Whether the gap is small against the objective or within rounding errors."""
         rounding = EPSILON * float(self.upper @ np.abs(self.linear))
         limit = max(tolerance * self.objective(x, product), rounding)
-        return self.gap(x, product) <= limit or not self.violation(x, product).any()
+        return self.gap(x, product) <= limit
 
 
 def minimise_in_box(
@@ -137,17 +130,18 @@ def minimise_in_box(
 
 def _swept(box: _Box, x: Floats, product: Floats) -> Floats:
     """x after a pass over the coordinates that can still move, the most violated first; `product` is updated in place."""
-    violation = box.violation(x, product)
+    gradient = box.linear - product
+    violation = np.where(x < box.upper, np.maximum(gradient, 0.0), 0.0) + np.where(x > 0, np.maximum(-gradient, 0.0), 0.0)
     order = np.argsort(-violation, kind="stable")[: int(np.count_nonzero(violation))]
     # Lists where single numbers are read: much faster than arrays.
     values, slopes, limits = x.tolist(), box.linear.tolist(), box.upper.tolist()
     curvature = box.quadratic.diagonal().tolist()
     for i in order.tolist():
-        old, gradient = values[i], slopes[i] - product.item(i)
+        old, slope = values[i], slopes[i] - product.item(i)
         if curvature[i] > 0:
-            new = min(max(old + gradient / curvature[i], 0.0), limits[i])
+            new = min(max(old + slope / curvature[i], 0.0), limits[i])
         else:  # a zero row: the objective is linear in this coordinate
-            new = limits[i] if gradient > 0 else (0.0 if gradient < 0 else old)
+            new = limits[i] if slope > 0 else (0.0 if slope < 0 else old)
         if new != old:
             values[i] = new
             daxpy(box.quadratic[i], product, a=new - old)

@@ -111,8 +111,9 @@ class PaperExpander(PertExpander):
             return Choice(np.ones(len(words)))
         coordinates, similar = NOTHING, None
         if self.perturbed:
-            features = perturbation.features if settings.denominator == "sqrt" else kernels.printed_features
-            coordinates = features(models[0], models[1:])
+            coordinates = perturbation.features(models[0], models[1:])
+            if settings.denominator == "p":
+                coordinates /= np.sqrt(models[0])[:, None]
             products = perturbation.gram(coordinates)
             apart = perturbation.distances(products)
             similar = kernels.covariance(products) if settings.kernel == "gram" else None

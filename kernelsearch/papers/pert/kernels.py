@@ -53,15 +53,6 @@ def read_perturbations(path: str) -> dict[str, Floats]:
     return {qid: np.array(rows) for qid, rows in by_qid.items()}
 
 
-def printed_features(base: Floats, variants: Floats) -> Floats:
-    """Eq. 4 as printed: phi_i(w) = (sqrt p_i(w) - sqrt p(w)) / (sqrt n p(w)), shape (words, variants).
-
-    `base` (words,) and `variants` (variants, words) are those of `features`, which divides by sqrt p(w).
-    """
-    result: Floats = ((np.sqrt(variants) - np.sqrt(base)) / base).T / np.sqrt(max(len(variants), 1))
-    return result
-
-
 def covariance(products: Floats) -> Floats:
     """G = `products` (words, words) over the median word's variance: a word that varies under perturbation counts as risky.
 

@@ -14,7 +14,6 @@ from kernelsearch.papers.pert.expansion import PaperExpander
 from kernelsearch.papers.pert.settings import PaperPerturbationSettings
 from kernelsearch.papers.pert.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
-from kernelsearch.rerankers.pert.expansion import PertExpansion
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
 #: Lines that the user asked for, as opposed to messages; the command line prints them to stdout.
@@ -68,30 +67,6 @@ class PaperPerturbationReranker(PerturbationReranker):
         return [
             self.ordered(listed.docs, self.scores(query, listed.docs, context))
             for query, listed in zip(expanded, lists, strict=True)
-        ]
-
-    def sweep(
-        self,
-        queries: Sequence[Query],
-        lists: Sequence[Candidates],
-        alphas: Sequence[float],
-        context: Context = DEFAULT_CONTEXT,
-    ) -> list[list[Candidates]]:
-        """The lists at each of `alphas`, values of alpha, as [alpha][query]: one expansion per query, one call into Lucene."""
-        expansions: list[PertExpansion | None] = []
-        for query, candidates, single_terms in zip(queries, lists, self.single_terms(queries, context), strict=True):
-            try:
-                expansions.append(self.expander.expand(query, candidates, context.model, single_terms))
-            except CannotAct:
-                expansions.append(None)
-        mixed = [expansion.mixed(alpha) for alpha in alphas if alpha > 0 for expansion in expansions if expansion is not None]
-        results = iter(super().results(mixed, [], self.hits(lists, context), context))
-        return [
-            [
-                candidates if expansion is None or alpha == 0 else next(results)
-                for expansion, candidates in zip(expansions, lists, strict=True)
-            ]
-            for alpha in alphas
         ]
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:

@@ -68,15 +68,11 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
                 expanded[number] = self.expanded_with(query, candidates, context, single_terms[number])
             except CannotAct as reason:
                 out[number] = self.keep(candidates, reason)
-        hits = self.hits(lists, context)
+        hits = self.settings.hits or context.hits or max((listed.depth for listed in lists), default=0)
         results = self.results(list(expanded.values()), [lists[number] for number in expanded], hits, context)
         for number, result in zip(expanded, results, strict=True):
             out[number] = result
         return out
-
-    def hits(self, lists: Sequence[Candidates], context: Context) -> int:
-        """The number of documents to retrieve in the second search, where `lists` are those of the first."""
-        return self.settings.hits or context.hits or max((listed.depth for listed in lists), default=0)
 
     def results(self, expanded: Sequence[Query], lists: Sequence[Candidates], hits: int, context: Context) -> list[Candidates]:
         """The lists of `hits` documents for the `expanded` queries, whose first lists are `lists`."""

@@ -44,12 +44,6 @@ def test_dirichlet_draws(draws):
     assert drawn == pytest.approx(3 * np.random.default_rng(2).dirichlet(np.ones(3), size=draws))
 
 
-def test_equation_4_by_hand():
-    # Two variants (n = 2), p = .25 for the word: (sqrt .36 - sqrt .25) / (sqrt 2 * .25) = .1 / .35355 and (.4 - .5) / .35355.
-    result = kernels.printed_features(np.array([0.25]), np.array([[0.36], [0.16]]))
-    np.testing.assert_allclose(result, [[0.28284271, -0.28284271]])
-
-
 def test_kernels_of_the_controls_are_positive_semi_definite():
     rng = np.random.default_rng(5)
     for words in (2, 5, 12):

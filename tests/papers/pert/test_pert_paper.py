@@ -95,15 +95,6 @@ def test_infeasible_programs_keep_the_first_stage_and_are_counted(tiny):
     assert after.fallbacks == (("pert-paper", "the expansion program's constraints contradict each other"),)
 
 
-def test_sweep_equals_separate_runs(tiny):
-    queries = tiny.lucene.queries(["water tap", "unheardof", "fuse"])
-    lists = tiny.lucene.search(queries, 100)
-    alphas = [0.0, 0.4, 1.0]
-    for alpha, swept in zip(alphas, pert(tiny).sweep(queries, lists, alphas, context()), strict=True):
-        for result, expected in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists, context()), strict=True):
-            same(result, expected)
-
-
 def test_rm3_is_the_relevance_model_by_hand(tiny):
     """Σ_d s_d/Σs · tf/(tf of the document's 3 most frequent words), 3 words of it, half of the weight beside the query's."""
     query, candidates = first(tiny, "water tap")
@@ -170,25 +161,8 @@ def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
         phi = (np.sqrt(variants) - np.sqrt(base)) / (np.sqrt(len(variants)) * base)
         expected = ((phi[:, :, None] - phi[:, None, :]) ** 2).sum(axis=0)
         assert candidates.choice.apart == pytest.approx(expected, rel=1e-4, abs=1e-8)
-    swept = reranker.sweep(queries, lists, [reranker.alpha], context())[0]
-    for query, listed, result, expected in zip(
-        queries, lists, reranker.apply_batch(queries, lists, context()), swept, strict=True
-    ):
-        same(result, expected)
+    for query, listed, result in zip(queries, lists, reranker.apply_batch(queries, lists, context()), strict=True):
         same(result, demo_index.lucene.search([reranker.expanded(query, listed, context())], 100)[0])
-
-
-@pytest.mark.parametrize(
-    "option", [{"gamma": 20.0}, {"kappa": 5.0}, {"terms": 2}, {"docs": 3}, {"smoothing": 0.5}, {"support": 0.1}]
-)
-def test_options_of_the_program_are_used(demo_index, option):
-    """Each changes the weights of the expansion; a strong risk, so that the program's choice is not everything."""
-    query = demo_index.query("dripping tap washer")
-    listed = demo_index.lucene.search([query], 100)[0]
-    plain = PaperPerturbationReranker(demo_index, **{"kappa": 1.0}).expanded(query, listed, context())
-    other = PaperPerturbationReranker(demo_index, **{"kappa": 1.0, **option}).expanded(query, listed, context())
-    before, after = (dict(zip(candidates.terms, candidates.weights, strict=True)) for candidates in (plain, other))
-    assert max(abs(before.get(term, 0.0) - after.get(term, 0.0)) for term in before.keys() | after.keys()) > 1e-4
 
 
 def test_the_kernel_is_the_perturbation_kernel_and_pool_bounds_it(demo_index):

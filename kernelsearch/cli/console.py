@@ -408,7 +408,7 @@ class _StdoutHandler(logging.Handler):
 def show_messages() -> None:
     """Prints what the library logs at level INFO and above; further calls have no effect.
 
-    Messages go to stderr, the lines of `kernelsearch.output` (`--pert.save-queries -`) to stdout.
+    Messages go to stderr, the lines of `kernelsearch.output` (`--pert-paper.save-queries -`) to stdout.
     """
     library = logging.getLogger("kernelsearch")
     if not any(isinstance(handler, _StderrHandler) for handler in library.handlers):

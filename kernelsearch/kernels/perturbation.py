@@ -11,27 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
-
-STRATEGIES = ("loo", "tat", "dirichlet")
-DENOMINATORS = ("p", "sqrt")
-
 Floats = NDArray[np.float64]
 
 
-def perturbations(strategy: str, terms: int, *, draws: int = 8, seed: int = 0) -> Floats:
-    """Multipliers of the weights of a query's `terms` terms, shape (variants, terms); section 2 of the paper.
-
-    `strategy` `loo` leaves one term out in each row, `tat` has one term alone, `dirichlet` makes `draws` rows of random weights
-    (mean 1 per term) with `seed`. Raises OptionError for another strategy.
-    """
-    if strategy == "loo":
-        return 1.0 - np.eye(terms)
-    if strategy == "tat":
-        return np.eye(terms)
-    if strategy == "dirichlet":
-        return terms * np.random.default_rng(seed).dirichlet(np.ones(terms), size=draws)
-    raise OptionError(f"perturbation strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
+def leave_one_out(terms: int) -> Floats:
+    """Multipliers of the weights of a query's `terms` terms, one term left out in each row, shape (terms, terms); section 2."""
+    return 1.0 - np.eye(terms)
 
 
 def variant_scores(scores: Floats, parts: NDArray[np.floating], multipliers: Floats) -> Floats:
@@ -46,17 +31,14 @@ def variant_scores(scores: Floats, parts: NDArray[np.floating], multipliers: Flo
     return np.where(touched, changed, -np.inf)
 
 
-def features(base: Floats, variants: Floats, denominator: str = "sqrt") -> Floats:
-    """Each word's perturbation coordinates, shape (words, variants); `base` (words,), `variants` (variants, words).
+def features(base: Floats, variants: Floats) -> Floats:
+    """Each word's perturbation coordinates phi_i(w) = (sqrt p_i(w) - sqrt p(w)) / (sqrt n sqrt p(w)), shape (words, variants).
 
-    With denominator `p`, Eq. 4: phi_i(w) = (sqrt p_i(w) - sqrt p(w)) / (sqrt n p(w)). With `sqrt`, p(w) below the line becomes
-    sqrt p(w): Eq. 4 is unbounded for query terms that the feedback documents lack. Probabilities must be positive (smoothed).
+    `base` (words,) is p, `variants` (variants, words) are the p_i of n variants, all positive (smoothed). Eq. 4 divides by p(w)
+    and is unbounded for query terms that the feedback documents lack.
     """
-    if denominator not in DENOMINATORS:
-        raise OptionError(f"perturbation denominator {denominator!r} is not one of {', '.join(DENOMINATORS)}")
     root = np.sqrt(base)
-    below = base if denominator == "p" else root
-    result: Floats = ((np.sqrt(variants) - root) / below).T / np.sqrt(max(len(variants), 1))
+    result: Floats = ((np.sqrt(variants) - root) / root).T / np.sqrt(max(len(variants), 1))
     return result
 
 
@@ -74,25 +56,6 @@ def distances(products: Floats) -> Floats:
     apart = np.maximum(squares[:, None] + squares[None, :] - 2.0 * products, 0.0)
     np.fill_diagonal(apart, 0.0)
     return apart
-
-
-def jaccard_distances(occurrences: NDArray[np.bool_]) -> Floats:
-    """1 - |both| / |either| of words over documents, the paper's baseline; `occurrences` (documents, words)."""
-    indicators = occurrences.astype(np.float64)
-    both = indicators.T @ indicators
-    counts = np.diag(both)
-    either = counts[:, None] + counts[None, :] - both
-    apart = 1.0 - np.divide(both, either, out=np.zeros_like(both), where=either > 0)
-    np.fill_diagonal(apart, 0.0)
-    return apart
-
-
-def random_distances(words: int, dimensions: int = 3, *, seed: int = 0) -> Floats:
-    """Squared distances of random points, shape (words, words): the control that says whether a kernel's content matters.
-
-    The points are as many as `words`, drawn with `seed` from the normal distribution in `dimensions` dimensions.
-    """
-    return distances(gram(np.random.default_rng(seed).standard_normal((words, dimensions))))
 
 
 def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
@@ -118,16 +81,6 @@ def typical_distance(apart: Floats) -> float:
     above = apart[np.triu_indices(len(apart), 1)]
     middle = float(np.median(above)) if len(above) else 0.0
     return middle if middle > 0 else float(above.max(initial=0.0)) or 1.0
-
-
-def covariance(products: Floats) -> Floats:
-    """G = `products` (words, words) over the median word's variance: a word that varies under perturbation counts as risky.
-
-    The largest variance is taken where the median is 0; all ones where no word varies.
-    """
-    variances = np.diag(products)
-    scale = float(np.median(variances)) or float(variances.max(initial=0.0))
-    return products / scale if scale > 0 else np.ones_like(products)
 
 
 def similarity(apart: Floats) -> Floats:

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core import compiled
-from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.models import BM25Model, DirichletModel, Model
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from kernelsearch.forward.selection import TermPostings
     from kernelsearch.kernels.algebra import Collection
 
-#: How the best documents of a list are weighted.
-WEIGHTINGS = ("softmax", "score", "uniform")
 #: Documents of a posterior, and its sharpness: chosen by leaving one collection out, see docs/reproductions/auto.md.
 POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS = 20, 5.0
 
@@ -292,35 +289,34 @@ def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64]
     return distinct, np.asarray(np.bincount(places, weight), dtype=np.float64)
 
 
-def document_weights(
-    scores: NDArray[np.float64], docs: int, weighting: str = "softmax", temperature: float = 5.0
-) -> NDArray[np.float64]:
+def document_weights(scores: NDArray[np.float64], docs: int, temperature: float = 5.0) -> NDArray[np.float64]:
     """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
 
-    Of equal scores the earlier ones are better. Documents that a list doesn't hold are marked -inf. A row that holds none gets
-    zeros. `weighting` `softmax` is exp(score / temperature), `score` is proportional to the score as in Anserini, `uniform`
-    counts them all the same. Raises OptionError for another.
+    They are proportional to exp(score / temperature). Of equal scores the earlier ones are better. Documents that a list
+    doesn't hold are marked -inf. A row that holds none gets zeros.
     """
-    if weighting not in WEIGHTINGS:
-        raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
+    best, top = best_scores(scores, docs)
+    highest = np.max(top, axis=1, initial=-np.inf, keepdims=True)
+    held = np.isfinite(top)
+    raw = np.where(held, np.exp((np.where(held, top, 0.0) - np.where(np.isfinite(highest), highest, 0.0)) / temperature), 0.0)
+    return shares_of_best(scores, best, raw)
+
+
+def best_scores(scores: NDArray[np.float64], docs: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The columns and values of the best `docs` scores of each row of `scores` (lists, documents), each (lists, docs)."""
     scores = np.atleast_2d(scores)
     docs = min(docs, scores.shape[1])
     # Of equal scores at the cut the earlier documents are taken, as in the list itself, on every processor.
     best = np.argsort(-scores, axis=1, kind="stable")[:, :docs] if docs < scores.shape[1] else np.arange(docs)[None, :]
-    top = np.take_along_axis(scores, np.broadcast_to(best, (len(scores), docs)), axis=1)
-    held = np.isfinite(top)
-    if weighting == "softmax":
-        highest = np.where(held.any(axis=1), np.max(top, axis=1, initial=-np.inf), 0.0)
-        raw = np.where(held, np.exp((np.where(held, top, 0.0) - highest[:, None]) / temperature), 0.0)
-    elif weighting == "score":
-        raw = np.where(held, np.maximum(top, 0.0), 0.0)
-    else:
-        raw = held.astype(np.float64)
+    best = np.broadcast_to(best, (len(scores), docs))
+    return best, np.take_along_axis(scores, best, axis=1)
+
+
+def shares_of_best(scores: NDArray[np.float64], best: NDArray[np.int64], raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`raw` over its sum in each row, at the columns `best` of an array shaped as `scores`, zero elsewhere."""
     total = raw.sum(axis=1, keepdims=True)
-    out = np.zeros(scores.shape)
-    np.put_along_axis(
-        out, np.broadcast_to(best, top.shape), np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1
-    )
+    out = np.zeros(np.atleast_2d(scores).shape)
+    np.put_along_axis(out, best, np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1)
     return out
 
 

@@ -37,29 +37,33 @@ def usable_words(forward: ForwardIndex, max_df: float = 0.1) -> NDArray[np.bool_
     return rare & forward.terms.made_of(letters, 2, 20)
 
 
-def feedback_words(
-    forward: ForwardIndex, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
-) -> Words:
-    """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), unsmoothed.
+def feedback_words(forward: ForwardIndex, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_]) -> Words:
+    """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), where p(w|d) = tf / length, unsmoothed.
 
-    `docs` are rows of `forward`, `weights` (documents,) their p(d|q), `usable` (terms,) is that of `usable_words`. Without
-    `keep`, p(w|d) = tf / length. With it, as Anserini's RM3 does, a document is first cut to its `keep` most frequent usable
-    words and p(w|d) is relative to those.
+    `docs` are rows of `forward`, `weights` (documents,) their p(d|q), `usable` (terms,) is that of `usable_words`.
+    """
+    rows, terms, tf = usable_frequencies(forward, docs, usable)
+    lengths = np.maximum(np.asarray(forward.lengths[docs], dtype=np.float64), 1.0)
+    return summed(terms, weights[rows] * tf / lengths[rows])
+
+
+def usable_frequencies(
+    forward: ForwardIndex, docs: NDArray[np.integer], usable: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """The usable words of the documents: the number of the document in `docs`, the term and its frequency, each (words,).
+
+    `docs` are rows of `forward`, `usable` (terms,) is that of `usable_words`.
     """
     indptr, places = forward.gather(docs)
     terms = np.asarray(forward.indices[places], dtype=np.int64)
-    tf = np.asarray(forward.frequencies[places], dtype=np.float64)
     rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
     selected = np.flatnonzero(usable[terms])
-    lengths: Floats = np.asarray(forward.lengths[docs], dtype=np.float64)
-    if keep is not None:
-        selected = selected[np.lexsort((terms[selected], -tf[selected], rows[selected]))]
-        place = np.arange(len(selected)) - np.searchsorted(rows[selected], rows[selected])
-        selected = selected[place < keep]
-        lengths = np.bincount(rows[selected], weights=tf[selected], minlength=len(docs)).astype(np.float64)
-    rows, tf = rows[selected], tf[selected]
-    vocabulary, slots = np.unique(terms[selected], return_inverse=True)
-    shares = weights[rows] * tf / np.maximum(lengths, 1.0)[rows]
+    return rows[selected], terms[selected], np.asarray(forward.frequencies[places], dtype=np.float64)[selected]
+
+
+def summed(terms: NDArray[np.int64], shares: Floats) -> Words:
+    """The sum of the `shares` (occurrences,) of each of `terms` (occurrences,), without words whose sum is 0."""
+    vocabulary, slots = np.unique(terms, return_inverse=True)
     p = np.bincount(slots, weights=shares, minlength=len(vocabulary)).astype(np.float64)
     positive = np.flatnonzero(p > 0)
     return Words(vocabulary[positive], p[positive])
@@ -76,15 +80,15 @@ def strongest(words: Words, count: int, without: NDArray[np.integer] | None = No
 
 def smoothed_models(
     forward: ForwardIndex, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
-) -> tuple[Floats, NDArray[np.int32]]:
-    """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
+) -> Floats:
+    """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms).
 
-    `docs` are rows of `forward`, `weights` has shape (weightings, documents), the frequencies (documents, terms). Mixed with
-    the collection's own model by `smoothing`; a row without documents is the collection's model, which is the model of an
-    uninformative query.
+    `docs` are rows of `forward`, `weights` has shape (weightings, documents). Mixed with the collection's own model by
+    `smoothing`; a row without documents is the collection's model, which is the model of an uninformative query.
     """
-    frequencies = forward.term_frequencies(docs, terms)
-    by_document = frequencies / np.maximum(np.asarray(forward.lengths[docs], dtype=np.float64), 1.0)[:, None]
+    lengths = np.maximum(np.asarray(forward.lengths[docs], dtype=np.float64), 1.0)
+    by_document = forward.term_frequencies(docs, terms) / lengths[:, None]
     background = np.asarray(forward.cf[terms], dtype=np.float64) / max(forward.statistics.tokens, 1)
     own = np.where(weights.sum(axis=1) > 0, smoothing, 1.0)[:, None]
-    return (1.0 - own) * (weights @ by_document) + own * background, frequencies
+    result: Floats = (1.0 - own) * (weights @ by_document) + own * background
+    return result

@@ -22,7 +22,6 @@ from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.similarity.groups import groups_from_pairs
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from kernelsearch.trec.documents import read_documents
-from kernelsearch.trec.weighted_queries import read_weighted_queries
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.vectors.readers import open_vectors
 
@@ -174,7 +173,6 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "run-msmarco": ("", b"1\td1\t1\n1\td2\t2\n2\td1\t1\n", _evaluate_run),
     "run-to-merge": ("", _RUN.encode(), merging.read),
     "measures": ("", b"AP\nnDCG@10\nP(rel=2)@5\nRR\nmap", _measure),
-    "weighted-queries": ("", b'{"qid": "1", "query": "tap", "terms": {"tap": 0.5, "drip": 1}}\n', read_weighted_queries),
     "config": (".toml", _CONFIG.encode(), lambda path: config.read(path, IN_CONFIG)),
     "clicks-sessions": ("", _SESSIONS.encode(), _clicks),
     "clicks-table": ("", b"query\tdocid\tclicks\timpressions\tposition\ntap\td1\t3\t9\t1.5\nfuse\td2\t1\t4\t2\n", _clicks),

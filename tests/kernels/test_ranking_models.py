@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kernelsearch.core import compiled
-from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEntropy
@@ -193,20 +192,13 @@ def test_defaults_of_the_kernels_are_those_of_the_first_stage():
 
 def test_document_weights_of_the_best_documents():
     scores = np.array([[4.0, 2.0, 3.0], [1.0, -np.inf, 1.0], [-np.inf] * 3])
-    by_score = ranking_models.document_weights(scores, 2, "score")
-    np.testing.assert_allclose(by_score, [[4 / 7, 0, 3 / 7], [0.5, 0, 0.5], [0, 0, 0]])
-    soft = ranking_models.document_weights(scores, 2, "softmax", temperature=0.5)
+    soft = ranking_models.document_weights(scores, 2, temperature=0.5)
     np.testing.assert_allclose(soft[0], [1 / (1 + np.exp(-2)), 0, np.exp(-2) / (1 + np.exp(-2))])
-    np.testing.assert_allclose(ranking_models.document_weights(scores, 3, "uniform"), [[1 / 3] * 3, [0.5, 0, 0.5], [0, 0, 0]])
+    np.testing.assert_allclose(soft[1:], [[0.5, 0, 0.5], [0, 0, 0]])
 
 
 def test_softmax_weights_survive_large_scores():
     np.testing.assert_allclose(ranking_models.document_weights(np.array([[5000.0, 5000.0]]), 2), [[0.5, 0.5]])
-
-
-def test_unknown_weighting_is_refused():
-    with pytest.raises(OptionError, match="'rank' is not one of softmax, score, uniform"):
-        ranking_models.document_weights(np.ones((1, 2)), 1, "rank")
 
 
 def test_posterior_weights_fall_with_the_score_relative_to_the_best():
@@ -237,28 +229,26 @@ def test_posterior_of_negative_scores_counts_from_the_lowest():
     assert ranking_models.posterior_weights(scores, sharpness=5) == pytest.approx(expected / expected.sum())
 
 
-@pytest.mark.parametrize("weighting", ranking_models.WEIGHTINGS)
 @pytest.mark.parametrize("docs", [1, 3, 30, 60, 90])
-def test_document_weights_row_by_row(weighting, docs):
+def test_document_weights_row_by_row(docs):
     """Sixty documents, some that a list doesn't hold and some with negative scores, as log probabilities are."""
     rng = np.random.default_rng(docs)
     scores = rng.permutation(300).reshape(5, 60) / 10 - 12.0
     scores[rng.random((5, 60)) < 0.3] = -np.inf
     scores[3] = -np.inf
-    raw = {"softmax": lambda score: np.exp(score / 4.0), "score": lambda score: max(score, 0.0), "uniform": lambda score: 1.0}
     expected = np.zeros((5, 60))
     for row, values in enumerate(scores):
         best = [doc for doc in np.argsort(-values)[:docs].tolist() if np.isfinite(values[doc])]
-        parts = [raw[weighting](values[doc]) for doc in best]
+        parts = [np.exp(values[doc] / 4.0) for doc in best]
         if sum(parts) > 0:
             expected[row, best] = np.array(parts) / sum(parts)
-    assert ranking_models.document_weights(scores, docs, weighting, 4.0) == pytest.approx(expected)
-    assert ranking_models.document_weights(scores[0], docs, weighting, 4.0) == pytest.approx(expected[:1])
+    assert ranking_models.document_weights(scores, docs, 4.0) == pytest.approx(expected)
+    assert ranking_models.document_weights(scores[0], docs, 4.0) == pytest.approx(expected[:1])
 
 
 def test_of_equal_scores_the_earlier_documents_are_the_best():
     scores = np.random.default_rng(0).integers(0, 6, (20, 200)).astype(float)
-    weights = ranking_models.document_weights(scores, 10, "uniform")
+    weights = ranking_models.document_weights(scores, 10)
     for row, weight in zip(scores.tolist(), weights, strict=True):
         best = sorted(range(len(row)), key=lambda place: (-row[place], place))[:10]
         assert np.flatnonzero(weight).tolist() == sorted(best)

@@ -880,7 +880,7 @@ def test_section_6_the_baseline_local_context_analysis(collection, docs):
     expected = Counter({"w03": 0.25 * (1 - alpha), "w17": 0.5 * (1 - alpha), "w41": 0.25 * (1 - alpha)})
     for word, weight in zip(ranked, weights, strict=True):
         expected[word] += alpha * weight / sum(weights)
-    expander = method("pert").make(opened, method="lca", docs=docs, terms=m, alpha=alpha, max_df=0.5)
+    expander = method("pert-paper").make(opened, method="lca", docs=docs, terms=m, alpha=alpha, max_df=0.5)
     expanded = expander.expanded(query, listed)
     assert dict(zip(expanded.terms, expanded.weights, strict=True)) == pytest.approx(dict(expected))
     assert len(ranked) == m

@@ -14,9 +14,10 @@ from scipy.optimize import minimize
 from kernelsearch.kernels import perturbation
 from kernelsearch.kernels.ranking_models import first_stage_term_scores
 from kernelsearch.lucene.models import BM25Model
+from kernelsearch.papers.pert import kernels
+from kernelsearch.papers.pert.reranker import PaperPerturbationReranker
+from kernelsearch.papers.pert.weighted_queries import read_weighted_queries
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.pert.reranker import PerturbationReranker
-from kernelsearch.trec.weighted_queries import read_weighted_queries
 from tests.papers.brute_force import WORDS, Dense, build, command_line_run, full_text, make_documents
 
 SMOOTHING, TEMPERATURE = 0.1, 5.0
@@ -27,7 +28,7 @@ def test_section_2_perturbation_strategies(terms):
     """α_i[j] is 0 for i = j and 1 otherwise (leave one out), or the other way round (term at a time)."""
     for strategy, own, others in (("loo", 0.0, 1.0), ("tat", 1.0, 0.0)):
         expected = [[own if i == j else others for j in range(terms)] for i in range(terms)]
-        assert perturbation.perturbations(strategy, terms).tolist() == expected
+        assert kernels.perturbations(strategy, terms).tolist() == expected
 
 
 def relevance_model(index, scores, words):
@@ -40,18 +41,16 @@ def relevance_model(index, scores, words):
     return (1 - SMOOTHING) * weights @ counts[scored_docs] + SMOOTHING * collection
 
 
-@pytest.mark.parametrize("denominator", ["p", "sqrt"])
-def test_equation_3_the_kernel_is_the_mean_of_rho_over_variants(denominator):
-    """k(x, y) = 1/p(x, y) · 1/n Σ_i (√p_i(x) - √p(x)) (√p_i(y) - √p(y)) with p(x, y) = p(x) p(y), or its square root."""
+def test_equation_3_the_kernel_is_the_mean_of_rho_over_variants():
+    """k(x, y) = 1/p(x, y) · 1/n Σ_i (√p_i(x) - √p(x)) (√p_i(y) - √p(y)), where p(x, y) is the root of p(x) p(y)."""
     rng = np.random.default_rng(5)
     p, variants = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6), size=4)
-    below = p if denominator == "p" else np.sqrt(p)
     expected = np.zeros((6, 6))
     for x in range(6):
         for y in range(6):
             rho = [(np.sqrt(q[x]) - np.sqrt(p[x])) * (np.sqrt(q[y]) - np.sqrt(p[y])) for q in variants]
-            expected[x, y] = np.mean(rho) / (below[x] * below[y])
-    assert perturbation.gram(perturbation.features(p, variants, denominator)) == pytest.approx(expected)
+            expected[x, y] = np.mean(rho) / np.sqrt(p[x] * p[y])
+    assert perturbation.gram(perturbation.features(p, variants)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("denominator", ["p", "sqrt"])
@@ -62,7 +61,7 @@ def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denomina
     forward = demo_index.forward
     query = demo_index.query(text)
     listed = demo_index.lucene.search([query], len(forward))[0]
-    reranker = PerturbationReranker(
+    reranker = PaperPerturbationReranker(
         demo_index, docs=10**6, pool=10**6, terms=15, smoothing=SMOOTHING, temperature=TEMPERATURE, denominator=denominator,
         strategy=strategy,
     )  # fmt: skip
@@ -86,9 +85,9 @@ def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denomina
     below = base if denominator == "p" else np.sqrt(base)
     phi = np.array([(np.sqrt(variant) - np.sqrt(base)) / (np.sqrt(terms) * below) for variant in variants]).T
     gram = phi @ phi.T
-    assert expansion.coordinates == pytest.approx(phi, rel=1e-4, abs=1e-7)
+    assert expansion.choice.coordinates == pytest.approx(phi, rel=1e-4, abs=1e-7)
     expected = np.diag(gram)[:, None] + np.diag(gram)[None, :] - 2 * gram
-    assert expansion.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
+    assert expansion.choice.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
 
 
 @pytest.mark.parametrize("text", ["water heater", "zzz heater water"])
@@ -97,23 +96,26 @@ def test_section_2_of_two_terms_one_left_out_is_the_other_alone(demo_index, text
     query = demo_index.query(text)
     listed = demo_index.lucene.search([query], 12)[0]
     left_out, alone = (
-        PerturbationReranker(demo_index, strategy=strategy, pool=12).expansion(query, listed, Context(BM25Model(), hits=12))
+        PaperPerturbationReranker(demo_index, strategy=strategy, pool=12).expansion(
+            query, listed, Context(BM25Model(), hits=12)
+        )
         for strategy in ("loo", "tat")
     )
-    assert alone.coordinates.shape[1] == 2 and alone.apart.max() > 0.01
-    assert not np.allclose(alone.coordinates[:, 0], alone.coordinates[:, 1])
-    assert left_out.coordinates == pytest.approx(alone.coordinates[:, ::-1], rel=1e-5, abs=1e-9)
-    assert left_out.apart == pytest.approx(alone.apart, rel=1e-5, abs=1e-9)
+    assert alone.choice.coordinates.shape[1] == 2 and alone.choice.apart.max() > 0.01
+    assert not np.allclose(alone.choice.coordinates[:, 0], alone.choice.coordinates[:, 1])
+    assert left_out.choice.coordinates == pytest.approx(alone.choice.coordinates[:, ::-1], rel=1e-5, abs=1e-9)
+    assert left_out.choice.apart == pytest.approx(alone.choice.apart, rel=1e-5, abs=1e-9)
 
 
 # The whole method on the command line, from token lists
 
 #: α, κ, γ, λ of smoothing, temperature, feedback documents and added terms.
 ALPHA, KAPPA, GAMMA, SMOOTH, WARMTH, DOCS, TERMS = 0.6, 0.3, 0.5, 0.05, 3.0, 7, 9
-FLAGS = [
-    *("--pert.alpha", str(ALPHA), "--pert.kappa", str(KAPPA), "--pert.gamma", str(GAMMA), "--pert.smoothing", str(SMOOTH)),
-    *("--pert.temperature", str(WARMTH), "--pert.docs", str(DOCS), "--pert.terms", str(TERMS), "--pert.max-df", "0.6"),
-]
+OPTIONS = {
+    "alpha": ALPHA, "kappa": KAPPA, "gamma": GAMMA, "smoothing": SMOOTH, "temperature": WARMTH, "docs": DOCS, "terms": TERMS,
+    "max-df": 0.6,
+}  # fmt: skip
+FLAGS = [word for name, value in OPTIONS.items() for word in (f"--pert-paper.{name}", str(value))]
 
 
 @pytest.fixture(scope="module")
@@ -190,9 +192,9 @@ def test_figure_1_and_the_expansion_program_on_the_command_line(collection, tmp_
     expected = Counter({WORDS[word]: ALPHA * value for word, value in zip(words, mass, strict=True)})
     for word, count in counted.items():
         expected[word] += (1 - ALPHA) * count / sum(counted.values())
-    flags = [*FLAGS, "--pert.kernel", kernel, "--pert.strategy", strategy, "--pert.denominator", denominator]
+    flags = [*FLAGS, "--pert-paper.kernel", kernel, "--pert-paper.strategy", strategy, "--pert-paper.denominator", denominator]
     saved = tmp_path / "queries.jsonl"
-    run = command_line_run(opened, tmp_path, text, "--rerank", "pert", *flags, "--pert.save-queries", str(saved))
+    run = command_line_run(opened, tmp_path, text, "--rerank", "pert-paper", *flags, "--pert-paper.save-queries", str(saved))
     expanded = read_weighted_queries(saved)["q"]
     found = dict(zip(expanded.terms, expanded.weights, strict=True))
     assert found == pytest.approx({word: value for word, value in expected.items() if value > 1e-9}, abs=2e-5)
@@ -206,13 +208,13 @@ def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma
     """min -c'x + κ/2 x'(S + γ diag r)x over the box; S = exp(-D / median D), r the mean distance to the query's terms."""
     query = demo_index.query("dripping tap washer")
     listed = demo_index.lucene.search([query], 100)[0]
-    expansion = PerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(
+    expansion = PaperPerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(
         query, listed, Context(BM25Model(), hits=100)
     )
     own, words = expansion.query_terms, len(expansion.words)
-    upper = expansion.apart[np.triu_indices(words, 1)]
-    similar = np.exp(-expansion.apart / np.median(upper))
-    far = expansion.apart[:, :own].mean(axis=1)
+    upper = expansion.choice.apart[np.triu_indices(words, 1)]
+    similar = np.exp(-expansion.choice.apart / np.median(upper))
+    far = expansion.choice.apart[:, :own].mean(axis=1)
     quadratic = kappa * (similar + gamma * np.diag(far / far.mean()))
     gain = np.minimum(1.0, expansion.p / expansion.p[own:].max())
     bounds = [(0.95, 1.0)] * own + [(0.0, 1.0)] * (words - own)
@@ -220,6 +222,6 @@ def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma
         lambda x: -gain @ x + x @ quadratic @ x / 2, np.ones(words), jac=lambda x: quadratic @ x - gain, bounds=bounds,
         method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-10},
     )  # fmt: skip
-    assert expansion.choice == pytest.approx(solved.x, abs=1e-4)
-    mass = expansion.choice * expansion.p
+    assert expansion.choice.x == pytest.approx(solved.x, abs=1e-4)
+    mass = expansion.choice.x * expansion.p
     assert expansion.weights == pytest.approx(mass / mass.sum())

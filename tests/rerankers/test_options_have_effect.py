@@ -33,14 +33,6 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("mslm", "columns"): {"mode": "global"},
     ("mslm", "step"): {"width": 9},
     ("mslm", "one_scale"): {"scales": (0.0, 2.0, 8.0)},
-    ("pert", "strategy"): {"kernel": "perturbation", "kappa": 10.0},
-    ("pert", "denominator"): {"kernel": "perturbation", "kappa": 10.0},
-    ("pert", "pool"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
-    ("pert", "draws"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
-    ("pert", "seed"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
-    ("pert", "temperature"): {"weighting": "softmax"},
-    ("pert", "hits"): {"rescore": False},
-    ("pert", "gamma"): {"kappa": 10.0},
     **{("prcl", option): {"n": 20} for option in ("classifiers", "vectorizer", "r", "alpha")},
 }
 #: Values of texts that are no choices.
@@ -57,10 +49,6 @@ ELSEWHERE = {
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
     ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
-    ("pert", "perturbations"): "a file: tests/rerankers/test_pert.py",
-    ("pert", "save_queries"): "writes a file: tests/rerankers/test_pert.py",
-    ("pert", "queries"): "a file: tests/rerankers/test_pert.py",
-    ("pert", "groups"): "explanations: tests/rerankers/test_pert.py",
 }
 
 LEVELS = {"scales": (1.0, 4.0)}

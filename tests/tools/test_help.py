@@ -26,7 +26,7 @@ HELPERS = {
     "tools.reproduce.fusion_tables",
     "tools.reproduce.mslm_report",
     "tools.reproduce.pages",
-    "tools.reproduce.pert_page",
+    "tools.papers.pert_page",
     "tools.reproduce.vectors_learned",
     "tools.site",
 }

@@ -65,7 +65,7 @@ FORMS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "mslm, 5 levels, JS": ("mslm", FIVE_LEVELS),
         "mslm, 5 levels, KL": ("mslm", {**FIVE_LEVELS, "divergence": "kl"}),
     },
-    "pert": {"pert": ("pert", {}), "pert, rm3-all": ("pert", {"method": "rm3-all"}), "pert, rm3": ("pert", {"method": "rm3"})},
+    "pert": {"pert": ("pert", {}), "pert, rm3-all": ("pert-paper", {"method": "rm3-all"})},
     "fusion": {},
     "vectors": {
         "dense": ("dense", {"retrieve": 1000}),

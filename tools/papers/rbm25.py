@@ -207,7 +207,7 @@ def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, di
     queries = index.lucene.queries([text for _, text in condition.tests])
     lists = index.lucene.search(queries, 1000)
     runs = {"BM25": lists, "BM25+RM3": index.lucene.search(queries, 1000, feedback=RM3())}
-    runs["local context analysis"] = registry.method("pert").make(index, **LOCAL_CONTEXT).apply_batch(queries, lists)
+    runs["local context analysis"] = registry.method("pert-paper").make(index, **LOCAL_CONTEXT).apply_batch(queries, lists)
     options = {"clicks": str(condition.database)}
     robust: Any = registry.method("rbm25").make(index, **options)
     similar: Any = robust.similar.find(queries, robust.settings.similar, lists)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.learning.ranking.dual import maximise_dual
+from kernelsearch.learning.programs.box import minimise_in_box
 from kernelsearch.papers.rbm25.hyper import HyperKernel, Pairs
 from kernelsearch.papers.rbm25.learned import learned_kernel
 
@@ -25,13 +25,13 @@ class AsymmetricKernelLearner:
     ----------
     kernel : the hyper asymmetric kernel k̄
     lam : λ, the weight of |k|²/2 against the sum of losses
-    tolerance, sweeps : of the solver, see `maximise_dual`
+    tolerance : of the solver, see `minimise_in_box`
     """
 
-    def __init__(self, kernel: HyperKernel, *, lam: float = 1.0, tolerance: float = 1e-8, sweeps: int = 2000) -> None:
+    def __init__(self, kernel: HyperKernel, *, lam: float = 1.0, tolerance: float = 1e-8) -> None:
         if not 0 < lam < math.inf:
             raise OptionError(f"lam: {lam} must be positive and finite")
-        self.kernel, self.lam, self.tolerance, self.sweeps = kernel, lam, tolerance, sweeps
+        self.kernel, self.lam, self.tolerance = kernel, lam, tolerance
 
     def fit_ranking(self, better: Pairs, worse: Pairs, weights: ArrayLike = 1.0) -> AsymmetricKernelLearner:
         """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3), times `weights`.
@@ -97,7 +97,7 @@ class AsymmetricKernelLearner:
 
     def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64], weights: ArrayLike = 1.0) -> NDArray[np.float64]:
         bounds = np.asarray(weights, dtype=np.float64) / self.lam
-        return maximise_dual(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
+        return minimise_in_box(matrix, linear, 0.0, bounds, tolerance=self.tolerance).x
 
     def _store(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
         self.pairs_, self.alpha_ = pairs, alpha

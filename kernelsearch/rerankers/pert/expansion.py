@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import lines, to_number
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.kernels import local_context, perturbation, relevance
+from kernelsearch.kernels import perturbation, relevance
 from kernelsearch.kernels.ranking_models import document_weights, first_stage_term_scores
-from kernelsearch.learning.programs.active_set import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import CannotAct
@@ -22,6 +20,22 @@ from kernelsearch.rerankers.pert.settings import PerturbationSettings
 
 Floats = NDArray[np.float64]
 NOTHING: Floats = np.zeros((0, 0))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the kernel and the program make of the words of an expansion."""
+
+    x: Floats  #: the program's choice, shape (words,)
+    coordinates: Floats = field(default_factory=lambda: NOTHING)  #: perturbation features, shape (words, variants)
+    apart: Floats = field(default_factory=lambda: NOTHING)  #: distances of the kernel, shape (words, words)
+    quadratic: Floats = field(default_factory=lambda: NOTHING)  #: kappa (S + gamma diag r), shape (words, words)
+    variants: tuple[str, ...] = ()  #: what each variant of the query is, such as "without 'tap'"
+
+    @property
+    def risk(self) -> Floats:
+        """Each term's share of the program's risk, x_i (Hx)_i / 2, shape (words,); they sum to x'Hx / 2."""
+        return self.x * (self.quadratic @ self.x) / 2.0 if len(self.quadratic) else np.zeros(len(self.x))
 
 
 @dataclass(frozen=True)
@@ -37,13 +51,10 @@ class PertExpansion:
     query_terms: int  #: number of the query's own terms, which come first
     p: Floats  #: probabilities of the relevance model, shape (words,)
     weights: Floats  #: weights of the expansion, shape (words,), summing to 1
-    choice: Floats  #: the program's x, shape (words,); ones without a program
     gain: Floats  #: the program's c, shape (words,)
     docs: NDArray[np.int32]  #: rows of the feedback documents, shape (docs,)
     document_weights: Floats  #: p(d|q) of the feedback documents, shape (docs,)
-    coordinates: Floats = field(default_factory=lambda: NOTHING)  #: perturbation features, shape (words, variants)
-    apart: Floats = field(default_factory=lambda: NOTHING)  #: distances of the kernel, shape (words, words)
-    quadratic: Floats = field(default_factory=lambda: NOTHING)  #: kappa (S + gamma diag r), shape (words, words)
+    choice: Choice
 
     def mixed(self, alpha: float) -> Query:
         """The query (1 - alpha) query + alpha expansion, both scaled to sum 1; terms of weight 0 are left out."""
@@ -56,69 +67,38 @@ class PertExpansion:
         positive = {word: weight for word, weight in mixture.items() if weight > 0}
         return Query(self.query.text, tuple(positive), tuple(positive.values()), self.query.qid)
 
-    @property
-    def risk(self) -> Floats:
-        """Each term's share of the program's risk, x_i (Hx)_i / 2, shape (words,); they sum to x'Hx / 2."""
-        return self.choice * (self.quadratic @ self.choice) / 2.0 if len(self.quadratic) else np.zeros(len(self.words))
 
+@dataclass(frozen=True)
+class Feedback:
+    """What an expansion starts from: `known` says which terms of the query the index has, `own` are their numbers.
 
-def read_perturbations(path: str) -> dict[str, Floats]:
-    """Reads perturbations from the file `path`: {qid: multipliers of shape (variants, terms)}.
-
-    A line is one variant: the qid, a tab, and a multiplier per distinct analysed term of the query, in their order, separated
-    by spaces: 0 leaves a term out, 1 keeps it, 2 doubles it. Raises InputError, which names the line, for anything else.
+    `docs` are the rows of the feedback documents and `weights` their p(d|q), both of shape (docs,).
     """
-    by_qid: dict[str, list[list[float]]] = {}
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        qid, _, rest = line.partition("\t")
-        try:
-            row = [to_number(value) for value in rest.split()]
-        except ValueError:
-            row = []
-        if not row or not all(0 <= value < np.inf for value in row):
-            raise InputError(f"{path}:{number}: not a qid, a tab and weights of zero or more")
-        if qid in by_qid and len(by_qid[qid][0]) != len(row):
-            raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(by_qid[qid][0])} before")
-        by_qid.setdefault(qid, []).append(row)
-    if not by_qid:
-        raise InputError("holds no perturbation", path=path)
-    return {qid: np.array(rows) for qid, rows in by_qid.items()}
+
+    known: NDArray[np.bool_]
+    own: NDArray[np.int64]
+    docs: NDArray[np.int32]
+    weights: Floats
 
 
 class PertExpander:
-    """Computes expansions on the index `forward` with the method's `settings` and `perturbations` by qid, if any."""
+    """Computes expansions on the index `forward` with the method's `settings`."""
 
-    def __init__(
-        self, forward: ForwardIndex, settings: PerturbationSettings, perturbations: dict[str, Floats] | None = None
-    ) -> None:
+    #: Share of the collection's model in relevance models, and candidates that the variants' feedback documents come from.
+    smoothing, pool = 0.01, 200
+
+    def __init__(self, forward: ForwardIndex, settings: PerturbationSettings) -> None:
         self.forward = forward
         self.settings = settings
-        self.perturbations = perturbations or {}
         self.usable = relevance.usable_words(forward, settings.max_df)
-        self.program = ExpansionProgram(
-            risk=settings.kappa,
-            strangeness=settings.gamma,
-            support=settings.support,
-            balance=settings.balance,
-            coverage=settings.coverage,
-            budget=settings.budget,
-        )
+        self.program = ExpansionProgram(risk=settings.kappa)
 
     def needs_single_terms(self, query: Query) -> bool:
-        """Whether variants are single terms, whose best documents mostly lie outside the query's list.
+        """Whether the variants are single terms, whose best documents mostly lie outside the query's list.
 
         A term of two that is left out leaves the other one.
         """
-        if self.perturbations or not self._perturbed:
-            return False
-        strategy = self.settings.strategy
-        return strategy == "tat" or (strategy == "loo" and int((self.forward.term_ids(query.terms) >= 0).sum()) == 2)
-
-    @property
-    def _perturbed(self) -> bool:
-        return self.settings.method == "program" and self.settings.kernel in ("perturbation", "gram")
+        return int((self.forward.term_ids(query.terms) >= 0).sum()) == 2
 
     def expand(
         self, query: Query, candidates: Candidates, model: Model, single_terms: Sequence[Candidates] | None = None
@@ -128,120 +108,77 @@ class PertExpander:
         `single_terms` are the lists of the query's terms alone, where those are the variants; otherwise the variants' lists are
         computed from the query's own list.
         """
-        terms = self.forward.term_ids(query.terms).astype(np.int64)
-        known = terms >= 0
+        feedback = self.feedback(query, candidates)
+        own = feedback.own
+        found = relevance.feedback_words(self.forward, feedback.docs, feedback.weights, self.usable)
+        fresh = relevance.strongest(found, self.settings.terms, without=own)
+        terms = np.concatenate([own, fresh.terms])
+        words = (*compress(query.terms, feedback.known), *self.forward.words(fresh.terms))
+        docs, weights = self._variants(query, feedback, candidates, model, single_terms)
+        models = relevance.smoothed_models(self.forward, docs, weights, terms, self.smoothing)
+        p = models[0]
+        gain = np.minimum(1.0, p / (p[len(own) :].max() if len(fresh.terms) else p.max()))
+        choice = self.choose(words, terms, docs, models, gain, len(own))
+        mass = choice.x * p
+        return PertExpansion(query, words, terms, len(own), p, mass / mass.sum(), gain, feedback.docs, feedback.weights, choice)
+
+    def feedback(self, query: Query, candidates: Candidates) -> Feedback:
+        """The known terms of `query` and the best documents of `candidates`; CannotAct where there are none."""
+        numbers = self.forward.term_ids(query.terms).astype(np.int64)
+        known = numbers >= 0
         if not known.any() or not candidates.depth or sum(query.weights) <= 0:
             raise CannotAct("no document matches the query")
         docs = candidates.docs[: self.settings.docs]
-        scores = np.asarray(candidates.scores, dtype=np.float64)
-        weights = self._document_weights(scores[None, : len(docs)])[0]
-        if self.settings.method in ("rm1", "rm3"):
-            return self._relevance_model(query, docs, weights)
-        if self.settings.method == "lca":
-            return self._local_context(query, terms[known], docs, weights)
-        return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model, single_terms)
+        scores = np.asarray(candidates.scores[: len(docs)], dtype=np.float64)
+        return Feedback(known, numbers[known], docs, self.document_weights(scores)[0])
 
-    def _document_weights(self, scores: Floats) -> Floats:
-        return document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
+    def document_weights(self, scores: Floats) -> Floats:
+        """p(d|q) of the feedback documents of each list, shape (lists, documents), by their `scores`."""
+        return document_weights(scores, self.settings.docs)
 
-    def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
-        """Anserini's relevance model: documents are cut to their strongest terms, without smoothing or the query's terms."""
-        count = self.settings.terms
-        feedback = relevance.feedback_words(self.forward, docs, weights, self.usable, keep=count)
-        best = relevance.strongest(feedback, count)
-        return self._of_words(query, best, best.p, docs, weights)
+    def multipliers(self, query: Query, known: NDArray[np.bool_]) -> Floats:
+        """The perturbations of `query` over its `known` terms, shape (variants, terms)."""
+        return perturbation.leave_one_out(int(known.sum()))
 
-    def _local_context(self, query: Query, own: NDArray[np.int64], docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
-        """Xu & Croft's local context analysis: weights fall with the rank of a word; `own` are the query's terms."""
-        beliefs = local_context.beliefs(self.forward, docs, own, self.usable)
-        best = relevance.strongest(beliefs, self.settings.terms)
-        return self._of_words(query, best, local_context.rank_weights(len(best.terms)), docs, weights)
+    def choose(
+        self, words: tuple[str, ...], terms: NDArray[np.int64], docs: NDArray[np.int32], models: Floats, gain: Floats, own: int
+    ) -> Choice:
+        """What the program chooses of the `words`, numbered `terms`, the first `own` of which are the query's.
 
-    def _of_words(
-        self, query: Query, best: relevance.Words, shares: Floats, docs: NDArray[np.int32], weights: Floats
-    ) -> PertExpansion:
-        """An expansion by words of the feedback documents alone; `shares` (words,) are their weights before scaling."""
-        if not len(best.terms):
-            raise CannotAct("the feedback documents have no usable word")
-        strings, ones = tuple(self.forward.words(best.terms)), np.ones(len(best.p))
-        return PertExpansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
+        `models` (1 + variants, words) are the relevance models of the query and its variants over the documents `docs`, `gain`
+        is the relevance of each word.
+        """
+        coordinates = perturbation.features(models[0], models[1:])
+        apart = perturbation.distances(perturbation.gram(coordinates))
+        quadratic = self.program.quadratic(perturbation.similarity(apart), apart, own)
+        variants = tuple(f"without {word!r}" for word in words[:own])
+        return Choice(self.program.solve(gain, quadratic, own), coordinates, apart, quadratic, variants)
 
-    def _with_query_terms(
-        self, query: Query, terms: NDArray[np.int64], known: NDArray[np.bool_], candidates: Candidates, scores: Floats,
-        docs: NDArray[np.int32], weights: Floats, model: Model, single_terms: Sequence[Candidates] | None,
-    ) -> PertExpansion:  # fmt: skip
-        """The query's terms and the strongest feedback terms, weighted by the relevance model and the program's choice."""
-        settings = self.settings
-        own = terms[known]
-        feedback = relevance.feedback_words(self.forward, docs, weights, self.usable)
-        fresh = relevance.strongest(feedback, settings.terms, without=own)
-        words = np.concatenate([own, fresh.terms])
-        strings = (
-            *(term for term, is_known in zip(query.terms, known, strict=True) if is_known),
-            *self.forward.words(fresh.terms),
-        )
-        pool = candidates.docs[: max(settings.pool, len(docs))]
-        table = np.zeros((1, len(pool)))
-        table[0, : len(docs)] = weights
-        perturbed = self._perturbed
-        if perturbed and single_terms is not None:
-            lists = [listed for listed, is_known in zip(single_terms, known, strict=True) if is_known]
-            if settings.strategy == "loo":
-                lists.reverse()  # the first variant is without the first term
-            pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])
-        elif perturbed:
-            parts = first_stage_term_scores(self.forward, model, own, np.asarray(query.weights)[known], pool)
-            variants = perturbation.variant_scores(scores[: len(pool)], parts, self._multipliers(query, known))
-            table = np.vstack([table, self._document_weights(variants)])
+    def _variants(
+        self, query: Query, feedback: Feedback, candidates: Candidates, model: Model, single_terms: Sequence[Candidates] | None
+    ) -> tuple[NDArray[np.int32], Floats]:
+        """Documents and their weights in the models of the query, first, and of its variants: (docs,), (1 + variants, docs)."""
+        multipliers = self.multipliers(query, feedback.known)
+        if single_terms is not None:
+            alone = list(compress(single_terms, feedback.known))
+            return self._joined(feedback, [alone[int(row.argmax())] for row in multipliers])
+        pool = candidates.docs[: max(self.pool, len(feedback.docs))]
+        parts = first_stage_term_scores(self.forward, model, feedback.own, np.asarray(query.weights)[feedback.known], pool)
+        scores = np.asarray(candidates.scores[: len(pool)], dtype=np.float64)
+        table = np.zeros((1 + len(multipliers), len(pool)))
+        table[0, : len(feedback.docs)] = feedback.weights
+        table[1:] = self.document_weights(perturbation.variant_scores(scores, parts, multipliers))
         used = np.flatnonzero(table.any(axis=0))
-        models, frequencies = relevance.smoothed_models(self.forward, pool[used], table[:, used], words, settings.smoothing)
-        p = models[0]
-        gain = np.minimum(1.0, p / (p[len(own) :].max() if len(fresh.terms) else p.max()))
-        coordinates, apart, quadratic, choice = NOTHING, NOTHING, NOTHING, np.ones(len(words))
-        if settings.method == "program":
-            if perturbed:
-                coordinates = perturbation.features(p, models[1:], settings.denominator)
-                products = perturbation.gram(coordinates)
-                apart = perturbation.distances(products)
-            elif settings.kernel == "jaccard":
-                apart = perturbation.jaccard_distances(frequencies > 0)
-            else:
-                apart = perturbation.random_distances(len(words), seed=settings.seed)
-            if settings.kernel == "gram":
-                alike = perturbation.covariance(products)
-            else:
-                alike = perturbation.similarity(apart)
-            quadratic = self.program.quadratic(alike, apart, len(own))
-            try:
-                choice = self.program.solve(gain, alike, apart, len(own))
-            except Infeasible:
-                raise CannotAct("the expansion program's constraints contradict each other") from None
-        mass = choice * p
-        return PertExpansion(
-            query, strings, words, len(own), p, mass / mass.sum(), choice, gain, docs, weights, coordinates, apart, quadratic
-        )
+        return pool[used], table[:, used]
 
-    def _joined(self, lists: Sequence[Candidates]) -> tuple[NDArray[np.int32], Floats]:
-        """The documents of several lists, and each list's feedback weights over them, shape (lists, documents)."""
-        pool = np.unique(np.concatenate([listed.docs for listed in lists]))
-        table = np.zeros((len(lists), len(pool)))
-        for row, listed in zip(table, lists, strict=True):
-            if listed.depth:
-                row[np.searchsorted(pool, listed.docs)] = self._document_weights(np.asarray(listed.scores, dtype=np.float64))[0]
-        return pool.astype(np.int32), table
-
-    def _multipliers(self, query: Query, known: NDArray[np.bool_]) -> Floats:
-        """The query's perturbations over the terms that the index has, shape (variants, terms)."""
-        if self.perturbations:
-            if query.qid not in self.perturbations:
-                raise CannotAct("the file of perturbations has no weights for the query")
-            multipliers = self.perturbations[query.qid]
-            if multipliers.shape[1] != len(known):
-                raise InputError(
-                    f"query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), {multipliers.shape[1]} "
-                    "weights were given",
-                    path=self.settings.perturbations,
-                )
-            return multipliers[:, known]
-        settings = self.settings
-        return perturbation.perturbations(settings.strategy, int(known.sum()), draws=settings.draws, seed=settings.seed)
+    def _joined(self, feedback: Feedback, lists: Sequence[Candidates]) -> tuple[NDArray[np.int32], Floats]:
+        """As `_variants`, from the feedback documents and the variants' own `lists`."""
+        weighted = [(feedback.docs, feedback.weights)]
+        for listed in lists:
+            weighted.append((listed.docs, self.document_weights(np.asarray(listed.scores, dtype=np.float64))[0]))
+        docs = np.unique(np.concatenate([found for found, _ in weighted]))
+        table = np.zeros((len(weighted), len(docs)))
+        for row, (found, weights) in zip(table, weighted, strict=True):
+            row[np.searchsorted(docs, found)] = weights
+        used = np.flatnonzero(table.any(axis=0))
+        return docs[used].astype(np.int32), table[:, used]

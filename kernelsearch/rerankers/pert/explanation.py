@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.types import Candidates, Query
+from kernelsearch.core.types import Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.ranking_models import first_stage_term_scores
-from kernelsearch.rerankers.base import CannotAct, Context
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Term, Text
 from kernelsearch.rerankers.pert.expansion import PertExpansion
 from kernelsearch.rerankers.pert.plot import plane
@@ -43,26 +43,23 @@ class WordRecord:
     documents: list[Document] = field(default_factory=list)
 
 
-def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
-    """The score of the document in row `doc` by term of the expanded query.
+def explain(
+    reranker: PerturbationReranker, query: Query, expanded: Query, expansion: PertExpansion | None, doc: int, context: Context
+) -> Explanation:
+    """The score of the document in row `doc` by term of the `expanded` query.
 
-    The notes hold the expanded query, every term's record and, with a perturbation kernel, its coordinates in the plot.
-    `reranker` is the method; the other parameters are those of `Reranker.explain`. Raises CannotAct where alpha is 0: the score
-    is the first stage's.
+    The notes hold the expanded query and, of the `expansion` that it comes from, every term's record and, with a perturbation
+    kernel, its coordinates in the plot. `reranker` is the method, `query` the query as it was.
     """
-    if reranker.alpha == 0:
-        raise CannotAct("alpha is 0")
     index = reranker.index.forward
-    expanded = reranker.expanded(query, candidates, context)
     records: list[WordRecord] = []
     notes: dict[str, Any] = {"expanded_query": dict(zip(expanded.terms, expanded.weights, strict=True)), "words": []}
-    if reranker.read_queries is None:
-        expansion = reranker.expansion(query, candidates, context)
-        records = word_records(index, expansion, grouped(expansion, reranker.settings.groups))
+    if expansion is not None:
+        records = word_records(index, expansion, grouped(expansion, reranker.groups))
         words: list[dict[str, Any]] = [asdict(record) for record in records]
         notes["words"] = words
-        if expansion.coordinates.size:
-            points, axes = plane(expansion, reranker.strategy)
+        if expansion.choice.coordinates.size:
+            points, axes = plane(expansion)
             notes["axes"] = list(axes)
             for word, (x, y) in zip(words, points.tolist(), strict=True):
                 word.update(x=x, y=y)
@@ -77,7 +74,8 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
 
 def grouped(expansion: PertExpansion, groups: int) -> NDArray[np.int64]:
     """At most `groups` groups of the terms of `expansion` by the kernel's distances, shape (words,); one without a kernel."""
-    return word_groups(expansion.apart, groups) if len(expansion.apart) else np.zeros(len(expansion.words), dtype=np.int64)
+    apart = expansion.choice.apart
+    return word_groups(apart, groups) if len(apart) else np.zeros(len(expansion.words), dtype=np.int64)
 
 
 def word_records(forward: ForwardIndex, expansion: PertExpansion, groups: NDArray[np.int64]) -> list[WordRecord]:
@@ -87,7 +85,7 @@ def word_records(forward: ForwardIndex, expansion: PertExpansion, groups: NDArra
     shares = expansion.document_weights[:, None] * frequencies / lengths[:, None]
     order = np.argsort(-shares, axis=0, kind="stable")[:SOURCES]
     docids = list(map(Document, forward.docids.take(expansion.docs)))
-    risk = expansion.risk
+    risk = expansion.choice.risk
     return [
         WordRecord(
             word=Term(word),
@@ -96,7 +94,7 @@ def word_records(forward: ForwardIndex, expansion: PertExpansion, groups: NDArra
             probability=float(expansion.p[number]),
             relevance=float(expansion.gain[number]),
             risk=float(risk[number]),
-            choice=float(expansion.choice[number]),
+            choice=float(expansion.choice.x[number]),
             weight=float(expansion.weights[number]),
             documents=[docids[row] for row in order[:, number] if frequencies[row, number] > 0],
         )

@@ -15,19 +15,16 @@ from kernelsearch.rerankers.pert.expansion import PertExpansion
 Floats = NDArray[np.float64]
 
 
-def plane(expansion: PertExpansion, strategy: str) -> tuple[Floats, tuple[str, str]]:
-    """Two coordinates per term of `expansion`, shape (words, 2), and the labels of the axes; `strategy` says what variants are.
+def plane(expansion: PertExpansion) -> tuple[Floats, tuple[str, str]]:
+    """Two coordinates per term of `expansion`, shape (words, 2), and the labels of the axes.
 
     Figure 2 plots log phi, but phi can be negative: sign(phi) log(1 + |phi| / median |phi|) is drawn instead. With two variants
     the axes are the variants; with more they are the first two principal components; with one they are its change and the
     term's probability.
     """
-    phi = expansion.coordinates
+    phi, names = expansion.choice.coordinates, expansion.choice.variants
     middle = float(np.median(np.abs(phi))) or 1.0
     spread = np.sign(phi) * np.log1p(np.abs(phi) / middle)
-    names = [f"without {word!r}" if strategy == "loo" else f"{word!r} alone" for word in expansion.words[: phi.shape[1]]]
-    if strategy not in ("loo", "tat"):
-        names = [f"variant {number}" for number in range(1, phi.shape[1] + 1)]
     if phi.shape[1] == 1:
         return np.column_stack([spread[:, 0], np.log10(expansion.p)]), (f"change {names[0]}", "log10 of the word's probability")
     if phi.shape[1] == 2:
@@ -41,12 +38,12 @@ def plane(expansion: PertExpansion, strategy: str) -> tuple[Floats, tuple[str, s
     return points, labels
 
 
-def plot(expansion: PertExpansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
+def plot(expansion: PertExpansion, groups: NDArray[np.integer], path: Path) -> None:
     """Draws the terms of an expansion into the PNG or SVG file `path`; squares are query terms.
 
-    `groups` (words,) gives the colours, `strategy` is that of `plane`.
+    `groups` (words,) gives the colours.
     """
-    points, (across, up) = plane(expansion, strategy)
+    points, (across, up) = plane(expansion)
     figure = new_figure(7.2, 5.4, dpi=110)
     axis = figure.subplots()
     own = np.arange(len(points)) < expansion.query_terms
@@ -66,7 +63,7 @@ def plot(expansion: PertExpansion, groups: NDArray[np.integer], strategy: str, p
                     edgecolors=edge,
                     linewidths=1.2,
                 )
-    if expansion.coordinates.shape[1] > 1:
+    if expansion.choice.coordinates.shape[1] > 1:
         axis.axhline(0, color="0.85", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.85", linewidth=0.8, zorder=0)
     axis.margins(0.12)

@@ -27,7 +27,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.vectors import VectorKernel
-from kernelsearch.learning.ranking.dual import maximise_dual
+from kernelsearch.learning.programs.box import minimise_in_box
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
@@ -155,8 +155,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
-        solution = maximise_dual(matrix, linear, pairs.bounds, tolerance=DUALITY_GAP)
-        return Learned(similar, pairs, gains, solution.theta, features, weight)
+        solution = minimise_in_box(matrix, linear, 0.0, pairs.bounds, tolerance=DUALITY_GAP)
+        return Learned(similar, pairs, gains, solution.x, features, weight)
 
     def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
         """The weight a of BM25 by the evidence in the log, at most --rbm25.prior for a query without clicks.

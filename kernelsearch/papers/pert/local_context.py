@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.kernels.relevance import Floats, Words
+from kernelsearch.kernels.relevance import Floats, Words, usable_frequencies
 
 #: δ of the formula: what a query term counts for a word that never co-occurs with it.
 DELTA = 0.1
@@ -35,13 +35,9 @@ def beliefs(
     co(c, w) = Σ_d tf(c, d) · tf(w, d) over the n documents, the rows `docs` of `forward`; `query_terms` (q,) are the numbers of
     the query's terms w_i, `usable` (terms,) says which terms of the index may be words c, `delta` is δ.
     """
-    indptr, places = forward.gather(docs)
-    terms = np.asarray(forward.indices[places], dtype=np.int64)
-    rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
-    selected = np.flatnonzero(usable[terms])
-    words, slots = np.unique(terms[selected], return_inverse=True)
-    frequencies = np.asarray(forward.frequencies[places], dtype=np.float64)[selected]
-    of_query = forward.term_frequencies(docs, query_terms).astype(np.float64)[rows[selected]]
+    rows, terms, frequencies = usable_frequencies(forward, docs, usable)
+    words, slots = np.unique(terms, return_inverse=True)
+    of_query = forward.term_frequencies(docs, query_terms).astype(np.float64)[rows]
     together = np.stack([np.bincount(slots, frequencies * column, len(words)) for column in of_query.T], axis=1)
     # One document has no co-occurrence to compare with others; log10 2 replaces the logarithm of 1, which is 0.
     degree = np.log10(together + 1.0) * idf(forward, words)[:, None] / np.log10(max(len(docs), 2))

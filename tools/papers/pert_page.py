@@ -1,4 +1,4 @@
-"""Tables and figures of docs/reproductions/pert.md, from the figures that tools.reproduce.pert keeps in `scratch`."""
+"""Tables and figures of docs/reproductions/pert.md, from the figures that tools.papers.pert keeps in `scratch`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from scipy.stats import ttest_rel
 from kernelsearch.evaluation import risk
 from kernelsearch.papers.risk_reward import RiskPoint, plot_risk_reward, relative_gain, risk_reward_curve
 from tools import ROOT
-from tools.reproduce.pages import markdown_table, replace_between
-from tools.reproduce.pert import (
+from tools.papers.pert import (
     ALPHAS,
     ANSERINI,
     CURVES,
@@ -26,6 +25,7 @@ from tools.reproduce.pert import (
     key,
     read,
 )
+from tools.reproduce.pages import markdown_table, replace_between
 
 PAGE = ROOT / "docs" / "reproductions" / "pert.md"
 #: MAP of an earlier prototype at alpha = .5, cacm with the repaired judgements.
@@ -197,7 +197,7 @@ def described(setting: dict[str, Any], alpha: float) -> str:
 def write_page(scratch: Path, collections: list[Collection], others: list[Collection]) -> None:
     """Rewrites the marked parts of the page, and the figures.
 
-    `collections` are those of `tools.reproduce.pert.collections`, `others` those of its `unseen`.
+    `collections` are those of `tools.papers.pert.collections`, `others` those of its `unseen`.
     """
     repaired = [collection for collection in collections if collection.judgements == "qrels.txt"]
     published = [next(collection for collection in collections if collection.judgements != "qrels.txt"), *repaired[1:]]

@@ -1,6 +1,6 @@
 """Remakes the tables and figures of docs/reproductions/pert.md from the real collections.
 
-    python -m tools.reproduce.pert --scratch DIR [--indexes DIR] [--step curves|grid|unseen|page] [--only cran,cisi]
+    python -m tools.papers.pert --scratch DIR [--indexes DIR] [--step curves|grid|unseen|page] [--only cran,cisi]
 
 The collections' folder is named by KERNELSEARCH_COLLECTIONS (default ../shared/collections). Indexes are built in the scratch
 folder unless ready ones are named. Every system's per-query figures are kept in the scratch folder, so that an interrupted run
@@ -22,8 +22,8 @@ import kernelsearch
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import RM3, Feedback, Rocchio
+from kernelsearch.papers.pert.reranker import PaperPerturbationReranker
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from tools.data.datasets import DATASETS, Dataset, Judgements, Topics, add_collections_option, judged_topics
 
 NAMES = ("cacm", "cran", "cisi", "npl", "nfcorpus")
@@ -119,9 +119,10 @@ class Collection:
         return out
 
     def sweep(self, options: dict[str, Any], alphas: tuple[float, ...]) -> list[list[Candidates]]:
-        """The lists of `pert` with these `options` for each of `alphas`, weights of the expansion."""
-        reranker = PerturbationReranker(self.index, **options)
-        return reranker.sweep(self.queries, self.first, alphas, Context(hits=1000, threads=2))
+        """The lists of `pert-paper` with these `options` for each of `alphas`, weights of the expansion."""
+        context = Context(hits=1000, threads=2)
+        rerankers = [PaperPerturbationReranker(self.index, **{**options, "alpha": alpha}) for alpha in alphas]
+        return [reranker.apply_batch(self.queries, self.first, context) for reranker in rerankers]
 
     def feedback(self, method: Feedback) -> list[Candidates]:
         """The lists of Lucene's feedback `method`."""
@@ -273,7 +274,7 @@ def main() -> None:
     if arguments.step in ("unseen", "all"):
         default_on(arguments.scratch, unseen(arguments))
     if arguments.step in ("page", "all"):
-        from tools.reproduce.pert_page import write_page
+        from tools.papers.pert_page import write_page
 
         write_page(arguments.scratch, named_collections, unseen(arguments))
 

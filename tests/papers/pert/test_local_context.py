@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from kernelsearch.kernels import local_context
+from kernelsearch.papers.pert import local_context
 
 TOKENS = [text.split() for text in (
     "ant bee bee cow", "cow cow dog", "bee ant", "ant ant ant dog eel eel", "fox fox bee ant cow", "gnu", "hen", "gnu hen",

@@ -4,7 +4,7 @@ import pytest
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Query
-from kernelsearch.trec.weighted_queries import read_weighted_queries, write_weighted_queries
+from kernelsearch.papers.pert.weighted_queries import read_weighted_queries, write_weighted_queries
 
 
 def test_round_trip(tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from kernelsearch.learning.programs.active_set import Infeasible, solve_program
+from kernelsearch.papers.pert.active_set import Infeasible, solve_program
 
 #: Solutions of the three programs of `drawn` by quadprog 0.1.14 (Goldfarb and Idnani's method in C).
 QUADPROG = [
@@ -46,12 +46,6 @@ def test_solutions_satisfy_the_kkt_conditions(seed, size, constraints, scale):
         assert np.abs(gradient).max() < 1e-8
 
 
-def test_one_row_by_hand():
-    # min x^2/2 - x + y^2/2 subject to x + y >= 3: the projection of (1, 0) onto the line is (2, 1).
-    x = solve_program(np.eye(2), np.array([1.0, 0.0]), np.array([[1.0, 1.0]]), np.array([3.0]))
-    np.testing.assert_allclose(x, [2.0, 1.0], atol=1e-12)
-
-
 def test_rows_that_are_repeated_or_redundant_do_no_harm():
     rows = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     x = solve_program(np.eye(2), np.zeros(2), rows, np.array([1.0, 2.0, 0.5, 1.0]))
@@ -82,16 +76,6 @@ def test_the_unit_of_the_unknowns_does_not_matter(size):
     # Sum 0 + 1 + 2 + 3 + 4 = 10: five more are needed, and the smallest are raised first, to (15 - 3 - 4) / 3 each.
     solution = solve_program(np.eye(5), np.zeros(5), rows, least)
     np.testing.assert_allclose(solution / size, [8 / 3, 8 / 3, 8 / 3, 3, 4], rtol=1e-9)
-
-
-def test_rows_enter_and_leave():
-    """The row that is violated most at first is not active at the end."""
-    quadratic = np.array([[1.0, 0.9], [0.9, 1.0]])
-    rows, least = np.array([[1.0, 0.0], [0.2, 1.0], [1.0, 1.0]]), np.array([1.0, 1.1, 1.0])
-    x = solve_program(quadratic, np.array([-1.0, 0.5]), rows, least)
-    gradient = quadratic @ x - [-1.0, 0.5]
-    active = np.flatnonzero(np.abs(rows @ x - least) < 1e-9)
-    assert (rows @ x >= least - 1e-9).all() and nnls(rows[active].T, gradient)[1] < 1e-9
 
 
 def test_the_projection_onto_a_polygon_of_two_hundred_sides():

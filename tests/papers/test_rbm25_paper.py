@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from kernelsearch import search
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.queries import NgramCosine, Queries, TermCosine, click_correlation
-from kernelsearch.papers.rbm25.query_kernels import BM25Cosine, union_correlation
-from kernelsearch.papers.rbm25.reranker import PrintedRobustBM25
+from kernelsearch.papers.rbm25.reranker import BM25Cosine, PrintedRobustBM25, union_correlation
 from kernelsearch.rerankers import registry
 from tests.conftest import DEMO
 from tests.rerankers.test_rbm25 import QUERIES, database, docids, first_stage
@@ -87,17 +85,6 @@ def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_pat
     queries, lists = first_stage(tiny, ["dripping"])
     assert docids(tiny, lists[0]) == ["d1"]
     assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
-
-
-def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database, tmp_path):
-    config = tmp_path / "pairwise.toml"
-    config.write_text(f'[[rerank]]\nname = "pairwise"\nclicks = "{database}"\nepsilon = 0.1\n', encoding="utf-8")
-    asked = ["--index", str(demo_index.path), "--query", "tap"]
-    flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
-    for more in ([*flags, "0.1"], ["--config", str(config)]):
-        with pytest.raises(OptionError, match=r"pairwise_epsilon: the pairwise kernel has no BM25"):
-            search.main([*asked, *more])
-    search.main([*asked, *flags, "0.5"])
 
 
 def test_the_click_prior_adds_click_shares(tiny, tmp_path):

@@ -6,7 +6,7 @@ from kernelsearch.rerankers.registry import Method
 #: Options of the printed forms, of their query kernel and of their pairs.
 OF_THE_PAPER = (
     *("pairs-clicks", "pairs-per-query", "corrected", "confident", "relevance", "k1", "b", "k3", "mu", "borrowed"),
-    *("ngram-weight", "term-weight", "bm25-weight", "vector-weight", "union-pearson"),
+    *("ngram-weight", "term-weight", "bm25-weight", "union-pearson"),
 )
 ROBUST_BM25 = Method(
     "rbm25",
@@ -21,6 +21,7 @@ ROBUST_BM25 = Method(
     ),
     meaning="clicks of similar queries",
     moved={
+        "vector-weight": "always 1",
         "form": "rbm25 is the form auto; paper and prior are forms of rbm25-paper",
         **dict.fromkeys(OF_THE_PAPER, "an option of rbm25-paper"),
     },

@@ -19,6 +19,7 @@ from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.queries import Queries, click_correlation, moments, weighted
 from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.lucene.models import BM25Model, Model
@@ -42,7 +43,6 @@ class PrintedRobustBM25(RobustBM25):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.model = BM25Model(self.settings.k1, self.settings.b)
         self._pair_log, self._pair_rows = self._open_pair_log()
         self._relevance = self._parse_relevance()
 
@@ -71,20 +71,19 @@ class PrintedRobustBM25(RobustBM25):
 
     def _parse_relevance(self) -> Kernel | None:
         """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model or 1."""
-        chosen = self.settings
-        if chosen.relevance in (FIRST_STAGE, NONE):
-            if chosen.k3 is not None or chosen.mu is not None:
-                raise OptionError(Flag("relevance", self.name), f" {chosen.relevance} has no k3 and mu")
-            return None
-        if chosen.relevance == "bm25" and chosen.k3 is None:
+        text = self.settings.relevance
+        if text in (FIRST_STAGE, NONE):
             return None
         try:
-            kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
+            kernel = registry.kernel(text)
         except OptionError as problem:
             raise OptionError(problem, option=Flag("relevance", self.name)) from None
+        if isinstance(kernel, BM25):
+            self.model = BM25Model(kernel.k1, kernel.b)
+            return None if kernel.k3 is None else kernel
         if not kernel.has_query:
             raise OptionError(
-                f"{chosen.relevance} compares documents only, not queries with documents", option=Flag("relevance", self.name)
+                f"{text} compares documents only, not queries with documents", option=Flag("relevance", self.name)
             )
         return kernel
 

@@ -43,13 +43,9 @@ class PrintedSettings(RobustBM25Settings):
     )
     relevance: str = option(
         "bm25",
-        "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, sums and products such as bm25+vsm, "
+        "asymmetric kernel g of query and document: bm25(k1=1.2,k3=2), vsm, dirichlet(mu=500), sums and products, "
         "first: the first stage's ranking model, or none: 1 for all pairs",
     )
-    k1: float = option(0.9, "BM25's k1 for similar queries and candidates", low=0)
-    b: float = option(0.4, "BM25's b for similar queries and candidates", low=0, high=1)
-    k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
-    mu: float | None = option(None, "mu of dirichlet in g", low=0)
 
 
 @dataclass(frozen=True, kw_only=True)

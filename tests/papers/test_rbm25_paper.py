@@ -87,23 +87,6 @@ def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_pat
     assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
 
 
-def test_the_click_prior_adds_click_shares(tiny, tmp_path):
-    import_records([Tally("tap", "d2", 3, 0, 1.0), Tally("tap", "d1", 1, 0, 1.0)], tmp_path / "c.db")
-    prior = registry.method("clickprior").make(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
-    queries, lists = first_stage(tiny, ["tap"])
-    after = prior.apply(queries[0], lists[0])
-    scores = dict(zip(docids(tiny, after), after.scores.tolist(), strict=True))
-    # k_Q of the query with itself is 1 + .5 + .5; d1 is the only match of 'tap' and scores 1 by BM25.
-    assert scores == pytest.approx({"d1": 1 + 2 * 0.25, "d2": 2 * 0.75})
-
-
-def test_substitution_ranks_by_the_nearest_other_query(tiny, tmp_path):
-    import_records([Tally("leaking faucets", "d2", 3, 0, 1.0)], tmp_path / "c.db")
-    queries, lists = first_stage(tiny, ["leking faucet panel"])
-    after = registry.method("substitution").make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
-    assert docids(tiny, after) == ["d2", "d5"] and after.scores[0] > 0 > after.scores[1]
-
-
 def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):
     reranker = registry.method("pairwise").make(demo_index, clicks=database)
     texts = [line.split("\t")[1] for line in (DEMO / "variants.tsv").read_text(encoding="utf-8").splitlines()[25:50]]

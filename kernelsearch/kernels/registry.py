@@ -88,15 +88,12 @@ def name_of(kind: type[Kernel]) -> str | None:
     return next((name for name, entry in plugins().items() if entry.value == where), None)
 
 
-def kernel(
-    text: str, parameters: Mapping[str, Any] | None = None, vectors: Callable[[str | None], Vectors] | None = None
-) -> Kernel:
+def kernel(text: str, vectors: Callable[[str | None], Vectors] | None = None) -> Kernel:
     """A kernel from `text`, an expression of names, numbers, `+`, `*` and parentheses.
 
-    `parameters` (k1, b, mu, ...) go to every named kernel that has them and for which `text` says nothing else; None means the
-    kernel's own default. `vectors` opens an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.
+    `vectors` opens an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.
     """
-    return _Expression(text, parameters or {}, vectors).parse()
+    return _Expression(text, vectors).parse()
 
 
 class _Expression:
@@ -105,8 +102,8 @@ class _Expression:
     #: Numbers, operators and parentheses, names.
     TOKEN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![^+*(),=\s])|[+*(),=]|[^+*(),=\s]+")
 
-    def __init__(self, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None) -> None:
-        self.text, self.parameters, self.vectors = text, parameters, vectors
+    def __init__(self, text: str, vectors: Callable[[str | None], Vectors] | None) -> None:
+        self.text, self.vectors = text, vectors
         self.tokens = self.TOKEN.findall(text)
         self.place = 0
         self.normalised = "+" in self.tokens and any(map(_is_vectors, self.tokens))
@@ -169,7 +166,7 @@ class _Expression:
             raise self._error(f"{word!r} is not one of {', '.join(names())}, vectors:NAME")
         self.place += 1
         given = self._arguments(word) if self._take("(") else {}
-        made = make(word, given, self.parameters)
+        made = make(word, given)
         if "base" in given and getattr(made, "base", None) is not given["base"]:
             raise self._error(f"{word!r} takes no other kernel in parentheses")
         return Normalised(made) if self.normalised and made.has_map else made
@@ -204,8 +201,8 @@ def _is_vectors(word: str) -> bool:
     return word == "vectors" or word.startswith("vectors:")
 
 
-def make(name: str, parameters: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> Kernel:
-    """The kernel of a name with its `parameters`, and with those of the `defaults` that it has; None: the kernel's own default.
+def make(name: str, parameters: Mapping[str, Any]) -> Kernel:
+    """The kernel of a name with its `parameters`; None: the kernel's own default.
 
     Raises OptionError for an unknown name or parameter, PluginError for a plugin that can't be loaded or lacks a method.
     """
@@ -214,7 +211,7 @@ def make(name: str, parameters: Mapping[str, Any], defaults: Mapping[str, Any] |
     source = f"kernel {name!r}" if name in KERNELS else register_plugin(plugins()[name])
     try:
         factory: Any = KERNELS[name] if name in KERNELS else plugins()[name].load()
-        given = accepted(factory, {**(defaults or {}), **parameters})
+        given = accepted(factory, parameters)
         if unknown := [key for key in parameters if key not in given and key != "base"]:
             known = [key for key in inspect.signature(factory).parameters if key != "base"]
             raise OptionError(f"kernel {name}: no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}")

@@ -507,17 +507,18 @@ def cosine(a, b):
 
 DEFAULTS = {
     "form": "paper", "prior": 1.5, "pairs": "shown", "confident": True, "corrected": False, "documents": "body",
-    "relevance": "bm25", "k3": None, "mu": None, "union_pearson": False, "borrowed": 10, "min_similarity": 0.1,
+    "relevance": "bm25", "union_pearson": False, "borrowed": 10, "min_similarity": 0.1,
     "click_weight": 1.0, "ngram_weight": 0.5, "term_weight": 0.5, "bm25_weight": 0.0,
-    "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
+    "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
 }  # fmt: skip
 #: The product's form, with its own number of pairs.
 AUTO = {"form": "auto", "pairs_per_query": 20}
 VARIANTS = [
     {}, {"form": "prior"}, {"form": "prior", "prior": 0.4}, {"pairs": "rate"}, {"pairs": "skipped", "pairs_per_query": 2},
-    {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"}, {"k1": 2.0}, {"b": 0.9},
-    {"documents": "url"}, {"documents": "body,url"}, {"relevance": "vsm"}, {"k3": 0.5}, {"relevance": "2*bm25+vsm"},
-    {"relevance": "dirichlet", "mu": 20.0}, {"relevance": "dirichlet", "mu": 20.0, "form": "prior"},
+    {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"},
+    {"relevance": "bm25(k1=2)"}, {"relevance": "bm25(b=.9)"}, {"relevance": "bm25(k3=.5)"},
+    {"documents": "url"}, {"documents": "body,url"}, {"relevance": "vsm"}, {"relevance": "2*bm25+vsm"},
+    {"relevance": "dirichlet(mu=20)"}, {"relevance": "dirichlet(mu=20)", "form": "prior"},
     {"hits": 3},
     {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, AUTO, {**AUTO, "prior": 9.0},
     {**AUTO, "pairs": "rate"}, {**AUTO, "documents": "both"}, {**AUTO, "epsilon": 0.1}, {**AUTO, "hits": 3},
@@ -639,24 +640,30 @@ def weight_by_evidence(total, ranks, supports, prior):
     return prior * max(140 * first * further, min(140 * first, least))
 
 
+#: k1, b and k3 where g is BM25 alone.
+G_OF_BM25 = {
+    "bm25(k1=2)": (2.0, 0.4, math.inf), "bm25(b=.9)": (0.9, 0.9, math.inf), "bm25(k3=.5)": (0.9, 0.4, 0.5),
+}  # fmt: skip
+
+
 def first_stage(dense, text, options):
     """The scores that similar queries are retrieved by: BM25, or the first stage's Jelinek-Mercer where that is g."""
     if options["relevance"] != "first":
-        return dense.bm25(text, options["k1"], options["b"])
+        return dense.bm25(text, *G_OF_BM25.get(options["relevance"], (0.9, 0.4))[:2])
     smoothed = (1 - JELINEK_MERCER.lam) * dense.counts / dense.lengths[:, None] / (JELINEK_MERCER.lam * dense.probability)
     return np.log1p(smoothed) @ dense.query(text)
 
 
 def relevance(dense, text, options):
     """g before scaling (section 3.2): BM25 with k3, VSM, or the query likelihood with Dirichlet smoothing, not below 0."""
-    bm25 = dense.bm25(text, options["k1"], options["b"], math.inf if options["k3"] is None else options["k3"])
+    bm25 = dense.bm25(text, *G_OF_BM25.get(options["relevance"], (0.9, 0.4, math.inf)))
     vsm = (dense.counts * dense.idf) @ (dense.query(text) * dense.idf)
     if options["relevance"] == "first":
         return first_stage(dense, text, options)
-    if options["relevance"] is None:
+    if options["relevance"] is None or options["relevance"] in G_OF_BM25:
         return bm25
-    if options["relevance"] == "dirichlet":
-        mu, weights = options["mu"], dense.query(text)
+    if options["relevance"] == "dirichlet(mu=20)":
+        mu, weights = 20.0, dense.query(text)
         seen = np.log1p(dense.counts / (mu * dense.probability)) @ weights
         return np.maximum(seen + weights.sum() * np.log(mu / (dense.lengths + mu)), 0)
     return {"bm25": bm25, "vsm": vsm, "2*bm25+vsm": 2 * bm25 + vsm}[options["relevance"]]
@@ -812,7 +819,7 @@ def test_section_4_2_and_6_1_the_pairwise_kernel_is_the_hyper_kernel_without_g(c
     options = {**DEFAULTS, "form": form}
     query = opened.lucene.queries([log[0].query])
     candidates = opened.lucene.search(query, 5)[0]
-    own = {name: value for name, value in options.items() if name not in ("relevance", "k3", "mu", "epsilon")}
+    own = {name: value for name, value in options.items() if name not in ("relevance", "epsilon")}
     after = method("pairwise").make(opened, clicks=database, **own).apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     assert reranked == pytest.approx(

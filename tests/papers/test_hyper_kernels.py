@@ -1,16 +1,10 @@
-"""Hyper asymmetric kernels: Eq. 4 by hand, Theorems 3 and 4, positive semi-definiteness."""
-
-import math
+"""Hyper asymmetric kernels: positive semi-definite, and what is refused; the theorems are in test_asymmetric_kernels.py."""
 
 import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.papers.rbm25.hyper import (
-    EXPONENTIAL,
-    GEOMETRIC,
-    HYPERBOLIC,
-    LOGARITHMIC,
     ClosedSeries,
     Combined,
     Hyper,
@@ -43,34 +37,11 @@ KERNELS = {
 }
 
 
-def test_equation_4_by_hand():
-    value = FULL(Pairs([1], [2]), Pairs([4], [6]))[0, 0]
-    assert value == pytest.approx(G[1, 2] * KQ[1, 4] * KD[2, 6] * G[4, 6])
-    assert PAIRWISE(Pairs([1], [2]), Pairs([4], [6]))[0, 0] == pytest.approx(KQ[1, 4] * KD[2, 6])
-
-
-def test_power_series_by_hand():
-    inner, outer = KQ[1, 4] * KD[2, 6], G[1, 2] * G[4, 6]
-    value = PowerSeries(FULL, [0.5, 1.0, 0.25])(Pairs([1], [2]), Pairs([4], [6]))[0, 0]
-    assert value == pytest.approx(outer * (0.5 + inner + 0.25 * inner**2))
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_hyper_kernel_is_symmetric_and_positive_semi_definite(name):
     values = KERNELS[name](ALL, ALL)
     assert values == pytest.approx(values.T)
     assert np.linalg.eigvalsh(values).min() > -1e-9
-
-
-def test_operators_are_the_weighted_sum():
-    assert KERNELS["operators"](ALL, ALL) == pytest.approx(2 * FULL(ALL, ALL) + PAIRWISE(ALL, ALL))
-
-
-def test_learned_functions_are_asymmetric_kernels_again():
-    # Theorem 2: k = Σ α k̄ has explicit maps; as a matrix over queries and documents it is G ∘ (A B) with inner dimension rank.
-    alpha = RNG.normal(size=35)
-    values = (FULL(ALL, ALL) @ alpha).reshape(5, 7)
-    assert np.linalg.matrix_rank(values / G, tol=1e-9) <= 4
 
 
 def test_negative_weights_and_uneven_pairs_are_refused():
@@ -135,35 +106,6 @@ def test_values_of_a_precomputed_kernel_are_looked_up():
             precomputed(bad)
         with pytest.raises(OptionError, match="a matrix of finite numbers"):
             precomputed_relevance(bad)
-
-
-SERIES = {
-    "exponential": (EXPONENTIAL, lambda i: 1 / math.factorial(i)),
-    "geometric": (GEOMETRIC, lambda i: 1.0),
-    "logarithmic": (LOGARITHMIC, lambda i: 1 / i if i else 0.0),
-    "hyperbolic": (HYPERBOLIC, lambda i: 0.0 if i % 2 else 1 / math.factorial(i)),
-}
-
-
-@pytest.mark.parametrize("name", SERIES)
-def test_closed_forms_are_the_sums_of_their_series(name):
-    """Against 120 terms, at kernel values below the root of the radius of convergence."""
-    series, coefficient = SERIES[name]
-    base = Hyper(precomputed(0.8 * KQ), precomputed(0.9 * KD), precomputed_relevance(G))
-    summed = PowerSeries(base, [coefficient(i) for i in range(120)])(ALL, ALL)
-    assert ClosedSeries(base, series)(ALL, ALL) == pytest.approx(summed, abs=1e-9)
-    assert series.name == name
-
-
-@pytest.mark.parametrize(("queries", "documents", "side"), [(1.0, 0.5, "query"), (0.5, 1.0, "document"), (-1.5, 0.5, "query")])
-@pytest.mark.parametrize("series", [GEOMETRIC, LOGARITHMIC])
-def test_values_at_the_radius_are_refused(series, queries, documents, side):
-    base = Hyper(lambda a, b: np.full((len(a), len(b)), queries), lambda a, b: np.full((len(a), len(b)), documents))
-    value = abs(queries if side == "query" else documents)
-    with pytest.raises(OptionError, match=f"{series.name} series: a {side} kernel value of {value:g} is not below 1,"):
-        ClosedSeries(base, series)(Pairs([0], [0]), Pairs([1], [1]))
-    wide = ClosedSeries(base, EXPONENTIAL)(Pairs([0], [0]), Pairs([1], [1]))
-    assert wide == pytest.approx(np.exp(queries * documents))
 
 
 def test_the_limit_is_the_root_of_the_radius():

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from kernelsearch.kernels.queries import Queries, TermCosine, click_correlation
-from kernelsearch.papers.rbm25.query_kernels import BM25Cosine, union_correlation
+from kernelsearch.papers.rbm25.reranker import BM25Cosine, union_correlation
 
 
 def clicks(rows):

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from kernelsearch import search
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.queries import NgramCosine, Queries, TermCosine, click_correlation
-from kernelsearch.papers.rbm25.query_kernels import BM25Cosine, union_correlation
-from kernelsearch.papers.rbm25.reranker import PrintedRobustBM25
+from kernelsearch.papers.rbm25.reranker import BM25Cosine, PrintedRobustBM25, union_correlation
 from kernelsearch.rerankers import registry
 from tests.conftest import DEMO
 from tests.rerankers.test_rbm25 import QUERIES, database, docids, first_stage
@@ -87,34 +85,6 @@ def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_pat
     queries, lists = first_stage(tiny, ["dripping"])
     assert docids(tiny, lists[0]) == ["d1"]
     assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
-
-
-def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database, tmp_path):
-    config = tmp_path / "pairwise.toml"
-    config.write_text(f'[[rerank]]\nname = "pairwise"\nclicks = "{database}"\nepsilon = 0.1\n', encoding="utf-8")
-    asked = ["--index", str(demo_index.path), "--query", "tap"]
-    flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
-    for more in ([*flags, "0.1"], ["--config", str(config)]):
-        with pytest.raises(OptionError, match=r"pairwise_epsilon: the pairwise kernel has no BM25"):
-            search.main([*asked, *more])
-    search.main([*asked, *flags, "0.5"])
-
-
-def test_the_click_prior_adds_click_shares(tiny, tmp_path):
-    import_records([Tally("tap", "d2", 3, 0, 1.0), Tally("tap", "d1", 1, 0, 1.0)], tmp_path / "c.db")
-    prior = registry.method("clickprior").make(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
-    queries, lists = first_stage(tiny, ["tap"])
-    after = prior.apply(queries[0], lists[0])
-    scores = dict(zip(docids(tiny, after), after.scores.tolist(), strict=True))
-    # k_Q of the query with itself is 1 + .5 + .5; d1 is the only match of 'tap' and scores 1 by BM25.
-    assert scores == pytest.approx({"d1": 1 + 2 * 0.25, "d2": 2 * 0.75})
-
-
-def test_substitution_ranks_by_the_nearest_other_query(tiny, tmp_path):
-    import_records([Tally("leaking faucets", "d2", 3, 0, 1.0)], tmp_path / "c.db")
-    queries, lists = first_stage(tiny, ["leking faucet panel"])
-    after = registry.method("substitution").make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
-    assert docids(tiny, after) == ["d2", "d5"] and after.scores[0] > 0 > after.scores[1]
 
 
 def test_ties_do_not_depend_on_the_threads_of_blas(demo_index, database):

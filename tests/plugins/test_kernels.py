@@ -72,7 +72,7 @@ def test_a_plugin_that_cannot_be_loaded_is_one_line(installed):
 def test_the_interface_of_a_plugins_kernel_is_checked_when_it_is_loaded(plugin, body, message):
     plugin("kernelsearch.kernels", f"from kernelsearch.kernels.algebra import Kernel\nclass Thing(Kernel):\n {body}\n")
     with pytest.raises(PluginError, match=rf"^plugin faulty of faulty-package 1\.0 \(faulty_module:Thing\): .*{message}"):
-        registry.kernel("2*faulty", {"k1": 0.5})
+        registry.kernel("2*faulty")
 
 
 def test_an_exception_of_a_plugins_kernel_is_reported_as_its_own(plugin, tiny_path, tmp_path, capsys):

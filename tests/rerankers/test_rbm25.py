@@ -287,20 +287,6 @@ def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
     assert robust.weight_of_bm25(similar, []) == pytest.approx(share * robust.settings.prior)
 
 
-def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
-    queries, lists = first_stage(demo_index, ["tap drips all night"])
-    ranked = robust.apply(queries[0], lists[0])
-    for place in (0, 3):
-        explanation = robust.explain(queries[0], lists[0], int(ranked.docs[place]))
-        assert explanation.score == pytest.approx(float(ranked.scores[place]), abs=1e-6)
-        assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
-        assert len(explanation.contributions) > 2
-        for part in explanation.contributions[1:]:
-            assert sum(reason.value for reason in part.parts) == pytest.approx(part.value, abs=1e-9)
-    assert explanation.notes["similar queries"][0]["query"] == "tap drips all night"
-    assert any("clicked" in reason.detail for part in explanation.contributions for reason in part.parts)
-
-
 def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_index, database):
     reranker = RobustBM25(demo_index, clicks=database)
     queries, lists = first_stage(demo_index, ["zzzz qqqq", "screw"], 10)

@@ -50,15 +50,15 @@ def test_queries_are_found_by_their_vectors_alone(index, tmp_path):
     query = index.query(ASKED)
     words = SimilarQueries(index, log, QueryKernel(clicks=0.0))
     assert words.find([query], 3)[0].queries == ()
-    both = SimilarQueries(index, log, QueryKernel(clicks=0.0, vectors=index.vectors("m"), vector_weight=2.0))
+    both = SimilarQueries(index, log, QueryKernel(clicks=0.0, vectors=index.vectors("m")))
     near = both.find([query], 3)[0]
-    cosines = {text: 2 * _unit(vector) @ _unit(DIRECTION) for text, vector in LOGGED.items()}
+    cosines = {text: _unit(vector) @ _unit(DIRECTION) for text, vector in LOGGED.items()}
     assert [logged.text for logged in near.queries] == sorted(LOGGED, key=lambda text: -cosines[text])
     assert np.allclose(near.kernel, sorted(cosines.values(), reverse=True), atol=1e-6)
     rows = np.stack([_unit(LOGGED[logged.text]) for logged in near.queries])
-    # Of the text kernels' cosines the diagonal is 1 each: two halves beside the vectors' two.
-    gram = 2 * rows @ rows.T
-    assert np.allclose(np.diag(near.gram), 3.0, atol=1e-6)
+    # Of the text kernels' cosines the diagonal is 1 each: two halves beside the vectors' one.
+    gram = rows @ rows.T
+    assert np.allclose(np.diag(near.gram), 2.0, atol=1e-6)
     assert np.allclose(near.gram - np.diag(np.diag(near.gram)), gram - np.diag(np.diag(gram)), atol=1e-6)
 
 

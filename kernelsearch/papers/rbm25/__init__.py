@@ -20,7 +20,7 @@ PAIRWISE_KERNEL = Method(
     "pairwise",
     "pairwise kernel: Robust BM25 without BM25 in the kernel",
     PairwiseKernelSettings,
-    "kernelsearch.papers.rbm25.baselines:PairwiseKernel",
+    "kernelsearch.papers.rbm25.reranker:PairwiseKernel",
     retrieves=True,
     learns_from=("clicks",),
 )

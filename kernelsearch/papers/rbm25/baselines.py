@@ -1,46 +1,21 @@
-"""The baselines of Robust BM25 with its interface: the pairwise kernel, query substitution, a click prior."""
+"""The baselines of Robust BM25 that learn nothing: query substitution and a click prior."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.papers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
-from kernelsearch.papers.rbm25.explanation import explain_prior, explain_substitution
-from kernelsearch.papers.rbm25.reranker import PrintedRobustBM25
+from kernelsearch.papers.rbm25 import CLICK_PRIOR, QUERY_SUBSTITUTION
 from kernelsearch.papers.rbm25.settings import ClickPriorSettings, QuerySubstitutionSettings
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation
-from kernelsearch.rerankers.explanations import Contribution
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation
+from kernelsearch.rerankers.explanations import Term, Text
 from kernelsearch.rerankers.rbm25.base import ClickReranker
-from kernelsearch.rerankers.rbm25.explanation import explain
-from kernelsearch.rerankers.rbm25.preference_pairs import PreferencePairs
+from kernelsearch.rerankers.rbm25.explanation import similar_query
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
-
-
-class PairwiseKernel(PrintedRobustBM25):
-    """k_Q · k_D alone: Basilico & Hofmann, "Unifying Collaborative and Content-Based Filtering" (ICML 2004)."""
-
-    method = PAIRWISE_KERNEL
-
-    def base(self, query: Query, docs: NDArray[np.int32], context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
-        """Ones, in the place of g(q, d)."""
-        return np.ones(len(docs))
-
-    def gains(
-        self, similar: Similar, retrieved: list[Candidates], pairs: PreferencePairs, context: Context
-    ) -> NDArray[np.float64]:
-        """Ones, in the place of g of both documents of each pair, shape (m, 2)."""
-        return np.ones((len(pairs.owner), 2))
-
-    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
-        """The constant a, then the parts of the similar queries, each by document."""
-
-        def constant(weight: float, base: float) -> Contribution:
-            return Contribution("the same for all documents", weight)
-
-        return explain(self, query, candidates, doc, context, constant)
 
 
 class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
@@ -72,7 +47,23 @@ class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25 by term, for the similar query or after its documents for the query itself."""
-        return explain_substitution(self, query, candidates, doc, context)
+        similar, retrieved = self.find(query, candidates, context)
+        docs, scores = self.rank(query, candidates, similar, retrieved, context)
+        score = float(scores[np.searchsorted(docs, doc)])
+        number = self.other(query, similar)
+        other = similar.queries[number]
+        if score > 0:
+            detail = similar_query(similar, number)[1]
+            contributions = [Contribution(f"BM25 for '{other.text}'", score, detail, bm25_by_term(self, other, doc))]
+        else:
+            scale = 1.0 + self.bm25_of_all([query], docs)[0].max(initial=0.0)
+            parts = bm25_by_term(self, query, doc, scale)
+            own = sum(part.value for part in parts)
+            contributions = [
+                Contribution("BM25 for the query itself", own, f"divided by {scale:.4f}, 1 more than the best", parts),
+                Contribution(f"after the documents of '{other.text}'", -1.0),
+            ]
+        return Explanation(self.name, self.index.forward.docids[doc], score, tuple(contributions))
 
 
 class ClickPrior(ClickReranker[ClickPriorSettings]):
@@ -111,4 +102,23 @@ class ClickPrior(ClickReranker[ClickPriorSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25 by term, and the part of each similar query with clicks on the document."""
-        return explain_prior(self, query, candidates, doc, context)
+        similar, retrieved = self.find(query, candidates, context)
+        docs, _ = self.rank(query, candidates, similar, retrieved, context)
+        scale = max(self.bm25_of_all([query], docs)[0].max(initial=0.0), 1e-9)
+        terms = bm25_by_term(self, query, doc, scale)
+        own = sum(part.value for part in terms)
+        contributions = [Contribution("BM25", own, f"divided by {scale:.4f}, this query's best", terms)]
+        rows, owners, shares = self.clicks_of(similar)
+        for owner, share in zip(owners[rows == doc].tolist(), shares[rows == doc].tolist(), strict=True):
+            label, detail = similar_query(similar, owner)
+            value = self.settings.weight * float(similar.kernel[owner]) * share
+            contributions.append(Contribution(label, value, Text(f"{share:.0%} of its clicks, ", detail)))
+        score = sum(part.value for part in contributions)
+        return Explanation(self.name, self.index.forward.docids[doc], score, tuple(contributions))
+
+
+def bm25_by_term(reranker: ClickReranker[Any], query: Query, doc: int, scale: float = 1.0) -> tuple[Contribution, ...]:
+    """BM25 of the document in row `doc` for `query` with the parameters of `reranker`, divided by `scale`, by term."""
+    terms = [Query("", (term,), (weight,)) for term, weight in zip(query.terms, query.weights, strict=True)]
+    scores = reranker.bm25_of_all(terms, np.array([doc]))[:, 0] / scale
+    return tuple(Contribution(Term(term), value) for term, value in zip(query.terms, scores.tolist(), strict=True))

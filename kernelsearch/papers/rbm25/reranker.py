@@ -12,25 +12,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
-from kernelsearch.kernels.queries import click_correlation
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.kernels.queries import Queries, click_correlation, moments, weighted
 from kernelsearch.kernels.ranking_models import first_stage_scores
 from kernelsearch.lucene.models import BM25Model, Model
-from kernelsearch.papers.rbm25 import PRINTED
-from kernelsearch.papers.rbm25.query_kernels import BM25Cosine, union_correlation
+from kernelsearch.papers.rbm25 import PAIRWISE_KERNEL, PRINTED
 from kernelsearch.papers.rbm25.settings import PrintedSettings
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, OpenedIndex
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Contribution, Explanation, OpenedIndex
+from kernelsearch.rerankers.rbm25.explanation import bm25_part, explain
 from kernelsearch.rerankers.rbm25.preference_pairs import PreferencePairs, preference_pairs
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, Similar, check_log, open_log
 
-#: The value of --rbm25-paper.relevance that makes the first stage's model g.
-FIRST_STAGE = "first"
+#: The values of --rbm25-paper.relevance that make the first stage's model g, and 1.
+FIRST_STAGE, NONE = "first", "none"
 
 
 class PrintedRobustBM25(RobustBM25):
@@ -41,15 +43,13 @@ class PrintedRobustBM25(RobustBM25):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.model = BM25Model(self.settings.k1, self.settings.b)
         self._pair_log, self._pair_rows = self._open_pair_log()
         self._relevance = self._parse_relevance()
 
     def query_kernel(self) -> QueryKernel:
         """k_Q with the weights of its kernels; raises OptionError where all are 0."""
         chosen, kernel = self.settings, super().query_kernel()
-        used = kernel.vectors if chosen.vector_weight else None
-        if not (chosen.click_weight or chosen.ngram_weight or chosen.term_weight or chosen.bm25_weight or used):
+        if not (chosen.click_weight or chosen.ngram_weight or chosen.term_weight or chosen.bm25_weight or kernel.vectors):
             raise OptionError(
                 Flag("click-weight", self.name), ", ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
@@ -57,8 +57,6 @@ class PrintedRobustBM25(RobustBM25):
             kernel,
             ngrams=chosen.ngram_weight,
             terms=chosen.term_weight,
-            vectors=used,
-            vector_weight=chosen.vector_weight,
             correlation=union_correlation if chosen.union_pearson else click_correlation,
             borrowed=chosen.borrowed,
             further=((chosen.bm25_weight, BM25Cosine()),) if chosen.bm25_weight else (),
@@ -72,21 +70,20 @@ class PrintedRobustBM25(RobustBM25):
         return log, np.concatenate([[-1], check_log(self.index, log, str(log.path))])
 
     def _parse_relevance(self) -> Kernel | None:
-        """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model."""
-        chosen = self.settings
-        if chosen.relevance == FIRST_STAGE and (chosen.k3 is not None or chosen.mu is not None):
-            raise OptionError(
-                Flag("relevance", self.name), f" {FIRST_STAGE}: k3 and mu are not options of the first stage's model"
-            )
-        if chosen.relevance == FIRST_STAGE or (chosen.relevance == "bm25" and chosen.k3 is None):
+        """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model or 1."""
+        text = self.settings.relevance
+        if text in (FIRST_STAGE, NONE):
             return None
         try:
-            kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
+            kernel = registry.kernel(text)
         except OptionError as problem:
             raise OptionError(problem, option=Flag("relevance", self.name)) from None
+        if isinstance(kernel, BM25):
+            self.model = BM25Model(kernel.k1, kernel.b)
+            return None if kernel.k3 is None else kernel
         if not kernel.has_query:
             raise OptionError(
-                f"{chosen.relevance} compares documents only, not queries with documents", option=Flag("relevance", self.name)
+                f"{text} compares documents only, not queries with documents", option=Flag("relevance", self.name)
             )
         return kernel
 
@@ -99,6 +96,8 @@ class PrintedRobustBM25(RobustBM25):
     ) -> NDArray[np.float64]:
         """g before scaling of every query with every document, shape (queries, documents); negative values count as 0."""
         forward = self.index.forward
+        if self.settings.relevance == NONE:
+            return np.ones((len(queries), len(docs)))
         if self.settings.relevance == FIRST_STAGE:
             values = [first_stage_scores(forward, context.model, query, docs) for query in queries]
         elif self._relevance is None:
@@ -109,6 +108,8 @@ class PrintedRobustBM25(RobustBM25):
 
     def best_relevance(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
         """The best g of each similar query among the documents that it retrieves, shape (queries,)."""
+        if self.settings.relevance == NONE:
+            return np.ones(len(retrieved))
         if self._relevance is None:
             return super().best_relevance(similar, retrieved)
         pairs = zip(similar.queries, retrieved, strict=True)
@@ -137,3 +138,43 @@ class PrintedRobustBM25(RobustBM25):
             corrected=chosen.corrected,
             confident=chosen.confident,
         )
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """The part of g, then the parts of the similar queries, each by document."""
+        own = _constant_part if self.settings.relevance == NONE else bm25_part
+        return explain(self, query, candidates, doc, context, own)
+
+
+class PairwiseKernel(PrintedRobustBM25):
+    """k_Q · k_D alone: Basilico & Hofmann, "Unifying Collaborative and Content-Based Filtering" (ICML 2004)."""
+
+    method = PAIRWISE_KERNEL
+
+
+def _constant_part(weight: float, base: float) -> Contribution:
+    return Contribution("the same for all documents", weight * base)
+
+
+class BM25Cosine:
+    """Cosine of BM25's weights √idf · c/(c + .9): BM25's document kernel, with both queries as documents of equal length."""
+
+    def features(self, queries: Queries) -> sparse.csr_matrix:
+        """Unit-length rows of BM25's weights of `queries`, shape (queries, COLUMNS)."""
+        counts = queries.terms.data
+        return weighted(queries.terms, np.sqrt(queries.idf.data) * counts / (counts + 0.9))
+
+
+def union_correlation(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
+    """Correlation of two queries' clicks over the documents that either query's users clicked (section 5.3 as printed).
+
+    It is not positive semi-definite, because its mean changes from pair to pair. `u` and `v` have shape (queries, documents of
+    the log), the result (len(u), len(v)). A query without clicks correlates with none.
+    """
+    (sum_u, square_u), (sum_v, square_v) = moments(u), moments(v)
+    clicked_u, clicked_v = (u > 0).astype(np.float64), (v > 0).astype(np.float64)
+    size = u.getnnz(axis=1)[:, None] + v.getnnz(axis=1) - (clicked_u @ clicked_v.T).toarray()
+    size = np.maximum(size, 1)
+    covariance = (u @ v.T).toarray() - sum_u[:, None] * sum_v / size
+    variance = (square_u[:, None] - sum_u[:, None] ** 2 / size) * (square_v - sum_v**2 / size)
+    defined = variance > 1e-12
+    return np.where(defined, np.clip(covariance / np.sqrt(np.where(defined, variance, 1.0)), -1.0, 1.0), 0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.options import option
 from kernelsearch.rerankers.rbm25.settings import ClickSettings, RobustBM25Settings
 
@@ -39,19 +38,14 @@ class PrintedSettings(RobustBM25Settings):
     ngram_weight: float = option(0.5, "weight of character 3-grams in the query kernel", low=0)
     term_weight: float = option(0.5, "weight of terms in the query kernel", low=0)
     bm25_weight: float = option(0.0, "weight of BM25's kernel between queries in the query kernel", low=0)
-    vector_weight: float = option(1.0, "weight of vectors:NAME in the query kernel", low=0)
     union_pearson: bool = option(
         False, "correlate clicks over the union of both queries' clicked documents, as in the paper (not a kernel)"
     )
     relevance: str = option(
         "bm25",
-        "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, sums and products such as bm25+vsm, "
-        "or first: the first stage's ranking model",
+        "asymmetric kernel g of query and document: bm25(k1=1.2,k3=2), vsm, dirichlet(mu=500), sums and products, "
+        "first: the first stage's ranking model, or none: 1 for all pairs",
     )
-    k1: float = option(0.9, "BM25's k1 for similar queries and candidates", low=0)
-    b: float = option(0.4, "BM25's b for similar queries and candidates", low=0, high=1)
-    k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
-    mu: float | None = option(None, "mu of dirichlet in g", low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,24 +54,7 @@ class PairwiseKernelSettings(PrintedSettings):
 
     owner: ClassVar[str] = "pairwise"
 
-    epsilon: float = option(
-        0.5, "only for rbm25-paper: other values are refused, because the pairwise kernel does not contain BM25"
-    )
-    relevance: str = option(
-        "bm25", "only for rbm25-paper: other values are refused, because the pairwise kernel does not contain g"
-    )
-    k3: float | None = option(None, "only for rbm25-paper: refused, because the pairwise kernel does not contain g")
-    mu: float | None = option(None, "only for rbm25-paper: refused, because the pairwise kernel does not contain g")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epsilon", "relevance", "k3", "mu"):
-            if getattr(self, name) != getattr(type(self), name):
-                raise OptionError(
-                    "the pairwise kernel has no BM25 or other g; use it with ",
-                    Flag("rerank", value="rbm25-paper"),
-                    option=Flag(name, "pairwise"),
-                )
+    relevance: str = option("none", "asymmetric kernel g of query and document, as of rbm25-paper; none: 1 for all pairs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,7 @@ class QueryKernel:
     ----------
     clicks : weight of the correlation of clicks
     ngrams, terms : weights of the cosines of character 3-grams and of terms
-    vectors : vectors whose query vectors are compared, with the weight `vector_weight`; None: none
+    vectors : vectors whose query vectors are compared, with the weight 1; None: none
     correlation : the correlation of two batches of clicks, shapes (queries, documents of the log)
     borrowed : number of listed documents that a query without clicks uses as if they had been clicked
     further : more kernels of texts with their weights
@@ -70,7 +70,6 @@ class QueryKernel:
     ngrams: float = 0.5
     terms: float = 0.5
     vectors: Vectors | None = None
-    vector_weight: float = 1.0
     correlation: Callable[[sparse.csr_matrix, sparse.csr_matrix], NDArray[np.float64]] = click_correlation
     borrowed: int = BORROWED
     further: tuple[tuple[float, TextKernel], ...] = ()
@@ -244,7 +243,7 @@ class SimilarQueries:
             for (weight, _), cosine in zip(self._text, cosines, strict=True):
                 values += weight * cosine
             if self._vectors is not None:
-                values += self.kernel.vector_weight * (self._vectors.saved.take(ids) @ directions[place])
+                values += self._vectors.saved.take(ids) @ directions[place]
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             nearest = others[order]
@@ -272,7 +271,7 @@ class SimilarQueries:
             gram += weight * (features @ features.T).toarray()
         if self._vectors is not None:
             rows = self._vectors.saved.take(ids).astype(np.float64)
-            gram += self.kernel.vector_weight * (rows @ rows.T)
+            gram += rows @ rows.T
         return gram
 
     def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:

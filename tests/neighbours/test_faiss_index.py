@@ -10,6 +10,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
+from kernelsearch.neighbours import faiss_index as index_module
 from kernelsearch.neighbours.faiss_index import CORE, _has_avx512, load_faiss, looked_for
 from tests.conftest import ROOT
 

@@ -1,6 +1,7 @@
 """Kernel LSA: the paper's equations on small data, limits, retrieval, explanation, pictures, saved state."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -18,6 +19,7 @@ from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.klsa import KERNELS_WITH_PARAMETERS
 from kernelsearch.rerankers.klsa import basis as basis_module
 from kernelsearch.rerankers.klsa.basis import fit_basis, fold_in
 from kernelsearch.rerankers.klsa.explanation import query_path
@@ -571,3 +573,17 @@ def test_an_index_without_terms_has_no_basis_to_fit(tmp_path):
     for kernel in ("bm25", "rbf"):
         with pytest.raises(InputError, match=r"no document has terms|stop words and signs only"):
             opened.train("klsa", kernel=kernel)
+
+
+@pytest.mark.parametrize("name", list(method("klsa").moved))
+def test_a_former_option_says_where_it_is_now(name):
+    for fit in (False, True):
+        with pytest.raises(OptionError, match=re.escape(f"klsa_{name.replace('-', '_')}: {method('klsa').moved[name]}")):
+            method("klsa").find_option(name, fit=fit)
+
+
+@pytest.mark.parametrize("text", [text for text in KERNELS_WITH_PARAMETERS.values() if "vectors" not in text])
+def test_kernels_that_stand_for_former_options_can_be_used(text):
+    names = {name for name, kernel in KERNELS_WITH_PARAMETERS.items() if kernel == text}
+    made = registry.kernel(text)
+    assert {"jm-lambda": "lam"}.get(min(names), min(names)) in vars(made)

@@ -22,7 +22,6 @@ from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa import KERNELS_WITH_PARAMETERS
 from kernelsearch.rerankers.klsa import basis as basis_module
 from kernelsearch.rerankers.klsa.basis import fit_basis, fold_in
-from kernelsearch.rerankers.klsa.explanation import query_path
 from kernelsearch.rerankers.klsa.reranker import LatentBasis
 from kernelsearch.rerankers.registry import method
 from tests.conftest import build_texts, drawn_texts, rewrite_meta
@@ -179,6 +178,8 @@ def test_retrieve_brings_documents_that_share_no_word(indexed, query, listed):
     assert len(new)
     terms = indexed.forward.term_ids(query.terms)
     assert not indexed.forward.term_frequencies(new, terms).any()
+    notes = [KernelLSA(indexed, retrieve=150).explain(query, listed, int(doc)).notes for doc in (new[0], listed.docs[0])]
+    assert [note["retrieved"] for note in notes] == [True, False]
 
 
 def test_retrieve_respects_hits_and_batches_alike(indexed, query, listed):
@@ -228,44 +229,6 @@ def test_fit_uses_its_field(tmp_path):
     )
     values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.75).documents(opened.field("title"), np.arange(60), np.arange(60)))[::-1][:5]
     assert LatentBasis(place).values ** 2 == pytest.approx(values, rel=1e-4)
-
-
-def test_explanation_adds_up(indexed, query, listed):
-    ranker = KernelLSA(indexed, z=12, retrieve=150)
-    context = Context(LuceneBM25(2.0, 0.75))
-    ranked = ranker.apply(query, listed, context)
-    new = np.setdiff1d(ranked.docs, listed.docs)[0]
-    for doc in (int(ranked.docs[0]), int(new)):
-        reasons = ranker.explain(query, listed, doc, context)
-        assert reasons.score == pytest.approx(float(ranked.scores[ranked.docs == doc][0]), abs=1e-5)
-
-        def check(parts, total):
-            assert sum(part.value for part in parts) == pytest.approx(total, abs=1e-9)
-            for part in parts:
-                if part.parts:
-                    check(part.parts, part.value)
-
-        check(reasons.contributions, reasons.score)
-        through = reasons.contributions[0].parts
-        assert len(through) == 11 and through[-1].label == "through 2 other documents"
-        words = through[0].parts[0].detail.replace("-", "").split(", ")
-        assert all(indexed.forward.term_ids([word])[0] >= 0 for word in words)
-        assert reasons.notes["retrieved"] == (doc == new)
-
-
-def test_the_map_places_documents_and_the_query_between_its_best(indexed, query, listed):
-    ranker = KernelLSA(indexed, z=2)
-    ranked = ranker.apply(query, listed)
-    explanation = ranker.explain(query, listed, int(ranked.docs[0])).notes["map"]
-    first = explanation["documents"][0]
-    assert first["rank"] == 1 and first["docid"] == indexed.forward.docids[int(ranked.docs[0])]
-    plane = ranker.basis.rows[:, :2] * ranker.basis.values[:2]
-    assert [first["x"], first["y"]] == pytest.approx(plane[ranked.docs[0]].tolist(), rel=1e-4)
-    scores = ranker.query_scores(query, listed).astype(float)
-    two = np.argsort(-scores, kind="stable")[:2]
-    mean = np.average(plane[listed.docs[two]], axis=0, weights=scores[two])
-    step_of_z = next(step for step in explanation["path"] if step["z"] == explanation["z"] == 2)
-    assert [step_of_z["x"], step_of_z["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
 
 
 def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
@@ -322,14 +285,6 @@ def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
     exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
-
-
-def test_the_path_of_the_query_is_shown_up_to_the_whole_list(indexed, query):
-    reranker = KernelLSA(indexed)
-    for length, steps in ((1, [1]), (5, [1, 2, 5]), (9, [1, 2, 5]), (100, [1, 2, 5, 10, 20, 50, 100])):
-        listed = Candidates(np.arange(length, dtype=np.int32), np.linspace(2, 1, length, dtype=np.float32))
-        shown, positions = query_path(reranker, query, listed)
-        assert shown == steps and positions.shape == (length, 2)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])

@@ -53,6 +53,8 @@ CLUSTERED = {
 #: Kinds that store rounded coordinates.
 ROUNDED = tuple(kind for kind, storage in CLUSTERED.items() if storage.name != "Flat")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
+#: Links per vector of `hnsw`.
+LINKS = 32
 #: Values that four bits tell apart.
 FOUR_BITS = 16
 #: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: TIMES as many as are wanted, and MORE
@@ -91,16 +93,15 @@ class Neighbours:
         kind: str = "auto",
         *,
         clusters: int | None = None,
-        links: int = 32,
         random_state: int = 0,
         block: int = 50_000,
         limit: MemoryLimit | None = None,
     ) -> Neighbours:
         """Returns an index over the rows of `vectors`, shape (n, dims), dense (possibly memory-mapped) or sparse.
 
-        `kind` is one of KINDS, `random_state` the seed of the clusters. `clusters` (ivf; default 4·√n) and `links` (hnsw) trade
-        building time for search time. Vectors are added in blocks of `block` rows. With a memory `limit`, `auto` chooses
-        eight-bit coordinates for vectors that need more than half of it. Raises OptionError for another kind.
+        `kind` is one of KINDS, `random_state` the seed of the clusters, `clusters` (ivf; default 4·√n) their number. Vectors
+        are added in blocks of `block` rows. With a memory `limit`, `auto` chooses eight-bit coordinates for vectors that need
+        more than half of it. Raises OptionError for another kind.
         """
         faiss = load_faiss()
         if kind not in KINDS:
@@ -129,7 +130,7 @@ class Neighbours:
                 sample = np.resize(sample, max(len(sample), FOUR_BITS))  # FAISS refuses fewer vectors than values
             index.train(_sample(vectors, sample, longest, width, block))
         else:
-            index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
+            index = faiss.IndexHNSWFlat(dims + 1, LINKS, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
         for rows in _dense_blocks(vectors, block):
             index.add(_with_equal_norms(rows, longest, index.d))

@@ -114,9 +114,6 @@ class Kernel:
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __neg__(self) -> Kernel:
-        return Scaled(-1.0, self)
-
 
 @dataclass(frozen=True)
 class Scaled(Kernel):

@@ -53,6 +53,8 @@ CLUSTERED = {
 #: Kinds that store rounded coordinates.
 ROUNDED = tuple(kind for kind, storage in CLUSTERED.items() if storage.name != "Flat")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
+#: Links per vector of `hnsw`.
+LINKS = 32
 #: Values that four bits tell apart.
 FOUR_BITS = 16
 #: How many vectors `ivf-pq4` has to find so that exact products put the nearest first: TIMES as many as are wanted, and MORE
@@ -99,9 +101,9 @@ class Neighbours:
     ) -> Neighbours:
         """Returns an index over the rows of `vectors`, shape (n, dims), dense (possibly memory-mapped) or sparse.
 
-        `kind` is one of KINDS, `random_state` the seed of the clusters. `clusters` (ivf; default 4·√n) trade building time for
-        search time. Vectors are added in blocks of `block` rows. With a memory `limit`, `auto` chooses
-        eight-bit coordinates for vectors that need more than half of it. Raises OptionError for another kind.
+        `kind` is one of KINDS, `random_state` the seed of the clusters, `clusters` (ivf; default 4·√n) their number. Vectors
+        are added in blocks of `block` rows. With a memory `limit`, `auto` chooses eight-bit coordinates for vectors that need
+        more than half of it. Raises OptionError for another kind.
         """
         faiss = load_faiss()
         if kind not in KINDS:

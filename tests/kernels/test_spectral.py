@@ -140,8 +140,6 @@ def test_single_precision_reports_progress_and_stays_close():
 
 
 def test_refusals():
-    with pytest.raises(OptionError, match="'qr' is not one of auto, arpack, randomised"):
-        decompose(RowBlocks.of(matrix()), 3, solver="qr")
     with pytest.raises(InputError, match="all features are zero"):
         decompose(RowBlocks.of(sparse.csr_matrix((5, 5))), 3)
 

@@ -8,7 +8,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.kernels.asymmetric import BM25, Linear
+from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -47,14 +47,6 @@ def test_rerankers_of_other_scores_share_no_latent_scores(indexed, query, listed
     assert len({str(ranked[0].scores.tolist()) for ranked in results}) == len(settings)
     for member, (ranked,) in zip(members, results, strict=True):
         assert np.array_equal(ranked.docs, member.apply(query, other).docs)
-
-
-def test_the_kernels_own_scores(indexed, query, listed):
-    """A first stage with other parameters: k_q may be computed from the fitted kernel instead."""
-    other = indexed.lucene.search([query], 1000)[0]
-    own = KernelLSAPaper(indexed, scores="kernel", z=4).apply(query, other)
-    same = KernelLSAPaper(indexed, z=4).apply(query, listed)
-    assert np.array_equal(own.docs, same.docs) and own.scores == pytest.approx(same.scores, abs=1e-6)
 
 
 def test_an_explanation_says_whose_score_k_q_is(indexed, query):
@@ -101,16 +93,6 @@ def test_a_kernel_between_documents_gives_no_query_scores(indexed, query, listed
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10)
     with pytest.raises(OptionError, match="rbf compares documents only"):
         KernelLSAPaper(indexed, basis=str(place), scores="kernel").score(query, listed)
-
-
-def test_lsi_is_the_linear_kernel(indexed, query, listed, tmp_path):
-    """Classic LSI: documents and query as term counts, inner products after projection on the first right singular vectors."""
-    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
-    scores = KernelLSAPaper(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, listed)
-    counts = Linear().document_features(indexed.forward, np.arange(len(indexed.forward))).toarray()
-    right = np.linalg.svd(counts, full_matrices=False)[2][:DIMS]
-    row = Linear().query_features(indexed.forward, query).toarray()[0]
-    assert scores == pytest.approx((counts @ right.T @ (right @ row))[listed.docs], rel=1e-4, abs=1e-4)
 
 
 def test_kernel_lsa_over_a_sum_ranks_by_the_papers_formula(index, unit, tmp_path):

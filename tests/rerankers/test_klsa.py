@@ -1,6 +1,7 @@
 """Kernel LSA: the paper's equations on small data, limits, retrieval, explanation, pictures, saved state."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -18,9 +19,9 @@ from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.klsa import KERNELS_WITH_PARAMETERS
 from kernelsearch.rerankers.klsa import basis as basis_module
 from kernelsearch.rerankers.klsa.basis import fit_basis, fold_in
-from kernelsearch.rerankers.klsa.explanation import query_path
 from kernelsearch.rerankers.klsa.reranker import LatentBasis
 from kernelsearch.rerankers.registry import method
 from tests.conftest import build_texts, drawn_texts, rewrite_meta
@@ -177,6 +178,8 @@ def test_retrieve_brings_documents_that_share_no_word(indexed, query, listed):
     assert len(new)
     terms = indexed.forward.term_ids(query.terms)
     assert not indexed.forward.term_frequencies(new, terms).any()
+    notes = [KernelLSA(indexed, retrieve=150).explain(query, listed, int(doc)).notes for doc in (new[0], listed.docs[0])]
+    assert [note["retrieved"] for note in notes] == [True, False]
 
 
 def test_retrieve_respects_hits_and_batches_alike(indexed, query, listed):
@@ -226,44 +229,6 @@ def test_fit_uses_its_field(tmp_path):
     )
     values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.75).documents(opened.field("title"), np.arange(60), np.arange(60)))[::-1][:5]
     assert LatentBasis(place).values ** 2 == pytest.approx(values, rel=1e-4)
-
-
-def test_explanation_adds_up(indexed, query, listed):
-    ranker = KernelLSA(indexed, z=12, retrieve=150)
-    context = Context(LuceneBM25(2.0, 0.75))
-    ranked = ranker.apply(query, listed, context)
-    new = np.setdiff1d(ranked.docs, listed.docs)[0]
-    for doc in (int(ranked.docs[0]), int(new)):
-        reasons = ranker.explain(query, listed, doc, context)
-        assert reasons.score == pytest.approx(float(ranked.scores[ranked.docs == doc][0]), abs=1e-5)
-
-        def check(parts, total):
-            assert sum(part.value for part in parts) == pytest.approx(total, abs=1e-9)
-            for part in parts:
-                if part.parts:
-                    check(part.parts, part.value)
-
-        check(reasons.contributions, reasons.score)
-        through = reasons.contributions[0].parts
-        assert len(through) == 11 and through[-1].label == "through 2 other documents"
-        words = through[0].parts[0].detail.replace("-", "").split(", ")
-        assert all(indexed.forward.term_ids([word])[0] >= 0 for word in words)
-        assert reasons.notes["retrieved"] == (doc == new)
-
-
-def test_the_map_places_documents_and_the_query_between_its_best(indexed, query, listed):
-    ranker = KernelLSA(indexed, z=2)
-    ranked = ranker.apply(query, listed)
-    explanation = ranker.explain(query, listed, int(ranked.docs[0])).notes["map"]
-    first = explanation["documents"][0]
-    assert first["rank"] == 1 and first["docid"] == indexed.forward.docids[int(ranked.docs[0])]
-    plane = ranker.basis.rows[:, :2] * ranker.basis.values[:2]
-    assert [first["x"], first["y"]] == pytest.approx(plane[ranked.docs[0]].tolist(), rel=1e-4)
-    scores = ranker.query_scores(query, listed).astype(float)
-    two = np.argsort(-scores, kind="stable")[:2]
-    mean = np.average(plane[listed.docs[two]], axis=0, weights=scores[two])
-    step_of_z = next(step for step in explanation["path"] if step["z"] == explanation["z"] == 2)
-    assert [step_of_z["x"], step_of_z["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
 
 
 def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
@@ -320,14 +285,6 @@ def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
     exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
-
-
-def test_the_path_of_the_query_is_shown_up_to_the_whole_list(indexed, query):
-    reranker = KernelLSA(indexed)
-    for length, steps in ((1, [1]), (5, [1, 2, 5]), (9, [1, 2, 5]), (100, [1, 2, 5, 10, 20, 50, 100])):
-        listed = Candidates(np.arange(length, dtype=np.int32), np.linspace(2, 1, length, dtype=np.float32))
-        shown, positions = query_path(reranker, query, listed)
-        assert shown == steps and positions.shape == (length, 2)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
@@ -571,3 +528,17 @@ def test_an_index_without_terms_has_no_basis_to_fit(tmp_path):
     for kernel in ("bm25", "rbf"):
         with pytest.raises(InputError, match=r"no document has terms|stop words and signs only"):
             opened.train("klsa", kernel=kernel)
+
+
+@pytest.mark.parametrize("name", list(method("klsa").moved))
+def test_a_former_option_says_where_it_is_now(name):
+    for fit in (False, True):
+        with pytest.raises(OptionError, match=re.escape(f"klsa_{name.replace('-', '_')}: {method('klsa').moved[name]}")):
+            method("klsa").find_option(name, fit=fit)
+
+
+@pytest.mark.parametrize("text", [text for text in KERNELS_WITH_PARAMETERS.values() if "vectors" not in text])
+def test_kernels_that_stand_for_former_options_can_be_used(text):
+    names = {name for name, kernel in KERNELS_WITH_PARAMETERS.items() if kernel == text}
+    made = registry.kernel(text)
+    assert {"jm-lambda": "lam"}.get(min(names), min(names)) in vars(made)

@@ -17,10 +17,8 @@ import pytest
 import kernelsearch
 from kernelsearch import evaluate, search, train, tune
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate as evaluated
 from kernelsearch.evaluation.measures import parse_measures
-from kernelsearch.rerankers.klsa.reranker import KernelLSA
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from tests.conftest import DEMO, ROOT
 
@@ -170,12 +168,3 @@ def some_lists(index):
     return list(topics), queries, index.lucene.search(queries, 100)
 
 
-def test_klsa_variants_are_the_lists_of_search(demo_index):
-    _, queries, lists = some_lists(demo_index)
-    lists[3] = Candidates(lists[3].docs[:0], lists[3].scores[:0])
-    settings = [{"z": z, "lambda": weight, "dims": dims} for z in (1, 4) for weight in (0.0, 0.3, 0.9) for dims in (20, None)]
-    members = [KernelLSA(demo_index, **setting) for setting in settings]
-    for member, result in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
-        for ours, theirs in zip(result, member.apply_batch(queries, lists), strict=True):
-            np.testing.assert_array_equal(ours.docs, theirs.docs)
-            np.testing.assert_array_equal(ours.scores, theirs.scores)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError
 from kernelsearch.kernels.spectral.blocks import Rows
 from kernelsearch.kernels.spectral.krylov import Eigenpairs, block_krylov
 
-SOLVERS = ("auto", "arpack", "randomised")
-
-#: `auto` takes ARPACK, which is accurate to the last digits, while the smaller side has at most this many rows.
+#: ARPACK, which is accurate to the last digits, is taken while the smaller side has at most this many rows.
 ARPACK_LIMIT = 4_000
 
 
@@ -42,7 +40,7 @@ def decompose(
     rows: Rows,
     dims: int,
     *,
-    solver: str = "auto",
+    solver: Literal["arpack", "randomised"] | None = None,
     tolerance: float = 1e-2,
     random_state: int = 0,
     allocate: Callable[..., NDArray[Any]] = np.zeros,
@@ -53,11 +51,9 @@ def decompose(
     The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
     `tolerance` bounds the residual of the randomised solver; ARPACK iterates to machine precision. `allocate` gives the
     randomised solver's largest array (see block_krylov). `progress` gets the number of products so far and the largest relative
-    residual, which ARPACK computes only at its end (nan before). `solver` is one of SOLVERS, `random_state` the seed of its
-    start. Raises OptionError for another solver, InputError where all features are zero.
+    residual, which ARPACK computes only at its end (nan before). `random_state` is the seed of its start. `solver` is
+    chosen by size for None. Raises InputError where all features are zero.
     """
-    if solver not in SOLVERS:
-        raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
     total = rows.squared_norm()
     if total <= 0:
         raise InputError(
@@ -67,8 +63,7 @@ def decompose(
     by_features = rows.shape[1] <= rows.shape[0]
     size = min(rows.shape)
     apply = rows.gram_times if by_features else (lambda x: rows.times(rows.transposed_times(x)))
-    if solver == "auto":
-        solver = "arpack" if size <= ARPACK_LIMIT else "randomised"
+    solver = solver or ("arpack" if size <= ARPACK_LIMIT else "randomised")
     if solver == "arpack":
         pairs = _arpack(apply, size, dims, rows.dtype, random_state, progress)
     else:

@@ -8,6 +8,7 @@ import { rbm25Picture } from "./rbm25.js";
 
 const PICTURES = {
   klsa: klsaPicture,
+  "klsa-paper": klsaPicture,
   mslm: mslmPicture,
   pert: pertPicture,
   rbm25: rbm25Picture,

@@ -263,7 +263,10 @@ def aligned_columns(
     pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array],
     scale: Scale,
 ) -> Aligned:
-    """The `query` and the `pairs` of `Aligned` at `scale`, with windows for those columns `places` of `text` that the pairs name."""
+    """The `query` and the `pairs` of `Aligned` at `scale`.
+
+    The windows are those of the columns `places` of `text` that the pairs name.
+    """
     mine, theirs, weights = pairs
     compared, theirs = np.unique(theirs, return_inverse=True)
     columns = Samples(places.text[compared], places.position[compared])

@@ -125,55 +125,6 @@ def js_similarity(a, b):
     return math.log(2) - 0.5 * sum(float(x[x > 0] @ np.log(x[x > 0] / middle[x > 0])) for x in (a, b))
 
 
-@pytest.mark.parametrize("mode", ["max", "mean", "sum"])
-@pytest.mark.parametrize("text", ["pump seal rubber", "water pipe seal pump worn leak"])
-@pytest.mark.parametrize("step", [1, 0])
-def test_equation_11_divergence_of_windows(index, mode, text, step):
-    """ln 2 - JS of the query and every window as long as it, over the whole vocabulary; scale 2, words smoothed at .7."""
-    forward, eta = index.forward, 0.1
-    words = len(forward.terms)
-    pairs = np.array([forward.term_ids(pair) for pair in (["pump", "valv"], ["seal", "rubber"])])
-    query = index.query(text)
-    candidates = index.lucene.search([query], 10)[0]
-    reranker = paper(index, mode=mode, scales=2, semantic=0.7, step=step, weighting="none", eta=eta, rows=4096)
-    reranker.graph = SemanticGraph.from_edges(words, pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
-    edges = edges_of(reranker.graph)
-    level_scores = reranker.level_scores(query, candidates)[:, 0]
-
-    rows = reranker.rows(query).words
-    rest = np.setdiff1d(np.arange(words), rows)
-    background = forward.cf / forward.cf.sum()
-    semantic = dense_semantic(words, edges, 0.7)
-
-    def columns(tokens, positions):
-        code = np.eye(words)[:, tokens]
-        smooth = (semantic @ code @ dense_spatial(len(tokens), positions, 2.0) + eta * background[:, None]) / (1 + eta)
-        return np.vstack([smooth[rows], smooth[rest].sum(axis=0)])
-
-    jump = step or 2
-    tokens = forward.term_ids(query.terms)
-    count = -(-len(tokens) // jump)
-    centred = np.arange(count) * jump + (len(tokens) - 1 - (count - 1) * jump) / 2
-    mine = columns(tokens, centred)
-    mass = np.array([
-        sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
-        / sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
-        for p in centred
-    ])  # fmt: skip
-    share = mass / mass.sum()
-    empty = eta * background / (1 + eta)
-    empty = np.append(empty[rows], 1 - empty[rows].sum())
-    for doc, value in zip(candidates.docs, level_scores, strict=True):
-        theirs = forward.tokens(int(doc))
-        document = columns(theirs, np.arange(0, len(theirs), jump))
-        document = np.column_stack([document, *[empty] * max(0, count - document.shape[1])])
-        windows = [
-            sum(share[j] * js_similarity(mine[:, j], document[:, start + j]) for j in range(count))
-            for start in range(document.shape[1] - count + 1)
-        ]
-        assert value == pytest.approx({"max": max, "mean": np.mean, "sum": sum}[mode](windows), abs=2e-6)
-
-
 @pytest.mark.parametrize("divergence", ["js", "kl"])
 def test_equation_8_at_scale_0_has_no_graph(index, divergence):
     """κ is the identity: words that the graph relates to the query's are other words, as they are without a graph."""

@@ -1,4 +1,4 @@
-"""All levels of a text: limits, hand-computed levels, agreement with dense matrices, interpolation to one length."""
+"""All levels of a text, and texts interpolated to one length, by dense matrices; limits are in test_language_pyramid.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES
-from kernelsearch.kernels.semantic.graph import SPATIAL_ORDER, SemanticGraph
+from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.papers.mslm.text_levels import binary_code, gaussian_pyramid, interpolated_operator
 from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
 
@@ -19,29 +19,9 @@ def graph() -> SemanticGraph:
     return SemanticGraph.from_edges(4, np.array([0, 1]), np.array([1, 2]), np.array([0.5, 0.5]))
 
 
-def test_scale_zero_returns_the_code(graph):
-    level = gaussian_pyramid([2, 0, 3], graph, scales=[0.0])[0]
-    assert np.array_equal(level.code.toarray(), binary_code([2, 0, 3], 4).toarray())
-
-
-def test_infinite_spatial_scale_gives_the_bag_of_words_everywhere(graph):
-    level = gaussian_pyramid([0, 0, 3, 1], graph, scales=[math.inf], semantic_scales=[0.0])[0]
-    assert level.code.toarray() == pytest.approx(np.repeat([[0.5], [0.25], [0.0], [0.25]], 4, axis=1))
-
-
 def test_infinite_semantic_scale_shares_a_word_equally_with_its_neighbours(graph):
     level = gaussian_pyramid([1], graph, scales=[0.0], semantic_scales=[math.inf])[0]
     assert level.code.toarray().ravel() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
-
-
-def test_hand_computed_level(graph):
-    # One neighbour distance, so it equals SPATIAL_ORDER; semantic weight of a neighbour w = exp(-1.5²/2).
-    w = math.exp(-(SPATIAL_ORDER**2) / 2)
-    g = math.exp(-0.5)
-    code = gaussian_pyramid([0, 3], graph, scales=[1.0], width=3)[0].code.toarray()
-    first, second = 1 / (1 + g), g / (1 + g)  # shares of the own and the other position
-    assert code[:, 0] == pytest.approx([first / (1 + w), first * w / (1 + w), 0, second])
-    assert code[:, 1] == pytest.approx([second / (1 + w), second * w / (1 + w), 0, first])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -59,31 +39,6 @@ def test_sparse_pyramid_agrees_with_dense_matrices(seed, iterate):
         dense = level.dense()
         assert dense.sum(axis=0) == pytest.approx(np.ones(length))
         assert dense == pytest.approx((current + 0.1 / words) / 1.1)
-
-
-@pytest.mark.parametrize("iterate", [False, True])
-def test_levels_are_interpolated_to_one_length(graph, iterate):
-    """Two columns are the first and the last one of a level, three have its middle; at scale infinity all are alike."""
-    tokens, scales = [0, 1, 2, 3, 0], [0.0, 1.0, math.inf]
-    options = {"scales": scales, "width": 3, "iterate": iterate}
-    whole = gaussian_pyramid(tokens, graph, **options)
-    for columns, places in ((2, [0, 4]), (3, [0, 2, 4])):
-        levels = gaussian_pyramid(tokens, graph, **options, columns=columns)
-        for level, full in zip(levels, whole, strict=True):
-            assert level.code.toarray() == pytest.approx(full.code.toarray()[:, places])
-
-
-def test_interpolation_is_linear_between_columns_and_keeps_mass():
-    three = interpolated_operator([2], 3, 0.0).toarray()
-    assert three == pytest.approx(np.array([[1, 0], [0.5, 0.5], [0, 1]]))
-    long = interpolated_operator([7, 1], 4, 1.0)
-    assert np.asarray(long.sum(axis=1)).ravel() == pytest.approx(np.ones(8))
-
-
-def test_interpolated_pyramid_has_one_length(graph):
-    for level in gaussian_pyramid([0, 1, 2, 3, 0], graph, columns=3):
-        assert level.code.shape == (4, 3)
-        assert np.asarray(level.code.sum(axis=0)).ravel() == pytest.approx(np.ones(3))
 
 
 def test_word_numbers_are_checked(graph):

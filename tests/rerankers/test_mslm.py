@@ -391,12 +391,6 @@ def test_levels_that_cancel_up_to_rounding_order_nothing(index):
     assert not windows.combined_levels(np.array([[0.1 + 0.2, -0.3], [-0.3, 0.3]])).any()
 
 
-@pytest.mark.parametrize("option", ["mode", "one-scale", "memory", "weights"])
-def test_options_that_left_are_said_to_be_elsewhere(option):
-    assert option in MultiScaleLM.method.moved
-    assert option not in {declared.name for declared in (*MultiScaleLM.method.options, *MultiScaleLM.method.fit_options)}
-
-
 def test_a_graph_from_elsewhere_does_not_follow_a_change_of_documents(index, tmp_path):
     """Nothing of the product can make it again."""
     GraphArtefact(SemanticGraph.empty(len(index.forward.terms))).save(tmp_path / "g", {"graph": "vectors"}, index.fingerprint)

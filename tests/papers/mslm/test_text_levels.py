@@ -1,4 +1,4 @@
-"""All levels of a text, and texts interpolated to one length, by dense matrices; limits are in test_language_pyramid.py."""
+"""All levels of a text by dense matrices; limits are in test_language_pyramid.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES
 from kernelsearch.kernels.semantic.graph import SemanticGraph
-from kernelsearch.papers.mslm.text_levels import binary_code, gaussian_pyramid, interpolated_operator
+from kernelsearch.papers.mslm.text_levels import binary_code, gaussian_pyramid
 from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
 
 
@@ -46,30 +46,3 @@ def test_word_numbers_are_checked(graph):
         binary_code([4], 4)
     with pytest.raises(ValueError, match="semantic scales"):
         gaussian_pyramid([0], graph, scales=[0.0, 1.0], semantic_scales=[0.0])
-
-
-@pytest.mark.parametrize("mass", [None, np.linspace(0.2, 2.0, 13)])
-@pytest.mark.parametrize("width", [0, 3, 4])
-def test_interpolated_windows_by_definition(width, mass):
-    lengths, weights = [5, 0, 1, 7], np.ones(13) if mass is None else mass
-    starts = [0, 5, 5, 6]
-    for scale in (0.0, 0.8, 2.0, math.inf):
-
-        def row(text, place, scale=scale):
-            out = np.zeros(13)
-            if place < lengths[text]:
-                span = slice(starts[text], starts[text] + lengths[text])
-                out[span] = dense_spatial(lengths[text], scale, width)[:, place] * weights[span]
-                out /= out.sum()
-            return out
-
-        for columns in (1, 2, 4):
-            expected = []
-            for text, length in enumerate(lengths):
-                for along in np.linspace(0, 1, columns) if columns > 1 else [0.5]:
-                    place = along * max(length - 1, 0)
-                    low = int(place)
-                    near, far = row(text, low), row(text, min(low + 1, max(length - 1, 0)))
-                    expected.append((1 - place + low) * near + (place - low) * far)
-            result = interpolated_operator(lengths, columns, scale, width, mass=mass).toarray()
-            assert result == pytest.approx(np.array(expected))

@@ -463,7 +463,7 @@ def documented_defaults(name: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [name for name in OWN_METHODS if list(documented_defaults(name))])
 def test_defaults_of_options_are_those_of_the_page(name):
-    """Numbers, words, on and off. Anything may be said of a default of None, which stands for a choice by the method."""
+    """Numbers, words, on and off. Anything may be said of a default of None or of no values, which stands for a choice by the method."""
     words = {"on": True, "off": False, "": False}
     method = registry.method(name)
     for option, text in documented_defaults(name):
@@ -471,9 +471,12 @@ def test_defaults_of_options_are_those_of_the_page(name):
         assert declared, f"--{name}.{option} is no option"
         documented = float(text) if re.fullmatch(r"\d*\.?\d+", text) else words.get(text, text)
         for default in declared:
-            if default is None or option == "features":  # a number of features, not their names
+            if default in (None, ()) or option == "features":  # a number of features, not their names
                 continue
-            assert default == ((documented,) if isinstance(default, tuple) else documented), f"--{name}.{option}"
+            if isinstance(default, tuple):
+                assert list(default) == list(map(float, text.split(","))), f"--{name}.{option}"
+            else:
+                assert default == documented, f"--{name}.{option}"
 
 
 @pytest.mark.parametrize("name", OWN_METHODS)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.kernels.pyramid import matching as pyramid_match
-from kernelsearch.kernels.pyramid.interest_points import interest_points
-from kernelsearch.kernels.pyramid.matching import GLOBAL_COLUMNS, MODES, Matcher, psi
+from kernelsearch.kernels.pyramid.matching import Matcher, psi
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
@@ -28,9 +27,10 @@ def make_rows(graph, query, scales, *, weights=None, importance=None, limit=1000
     return QueryRows(graph, np.array(query), weights, base, scales, eta=ETA, limit=limit, importance=importance)
 
 
-def scores(graph, query, texts, scale, mode="max", divergence="js", width=5, **options):
+def scores(graph, query, texts, scale, **options):
+    scale = Scale(scale.spatial, scale.semantic, 5)
     rows = make_rows(graph, query, (scale,), **options)
-    return Matcher((scale,), mode, divergence, width).scores(rows, rows.texts(*pack(texts)))[:, 0]
+    return Matcher((scale,)).scores(rows, rows.texts(*pack(texts)))[:, 0]
 
 
 def dense_columns(graph, text, mass, scale, width, background, rows):
@@ -49,15 +49,21 @@ def js_similarity(a, b):
     return math.log(2) - 0.5 * sum(x @ np.log(x / middle) for x in (a, b))
 
 
-def kl_similarity(a, b):
-    return -(a @ np.log(a / b))
+LEVELS = [Scale(0, 0, 5), Scale(1, 1, 5), Scale(2.5, 0.7, 5), Scale(1, math.inf, 5), Scale(math.inf, 2, 5)]
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("divergence", ["js", "kl"])
-@pytest.mark.parametrize("mode", ["max", "mean", "sum", "global"])
-@pytest.mark.parametrize("scale", [Scale(0, 0), Scale(1, 1), Scale(2.5, 0.7), Scale(1, math.inf), Scale(math.inf, 2)])
-def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
+@pytest.mark.parametrize("scale", LEVELS)
+def test_the_best_window_agrees_with_dense_matrices(seed, scale):
+    assert_dense(Matcher((scale,)), seed, max, js_similarity)
+
+
+def assert_dense(matcher, seed, combine, similarity):
+    """The level of `matcher` is what `combine` makes of the windows' similarities, from dense matrices over the vocabulary.
+
+    Without `combine` (None), both sides are interpolated to one length.
+    """
+    (scale,) = matcher.scales
     rng = np.random.default_rng(seed)
     graph = random_graph(WORDS, seed)
     background = rng.dirichlet(np.ones(WORDS))
@@ -66,11 +72,10 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
     weights = rng.uniform(0.5, 2, 3)
     texts = [rng.integers(0, WORDS, rng.integers(1, 12)) for _ in range(5)]
     rows = make_rows(graph, query, (scale,), weights=weights, importance=importance, background=background)
-    result = Matcher((scale,), mode, divergence, 5).scores(rows, rows.texts(*pack(texts)))[:, 0]
+    result = matcher.scores(rows, rows.texts(*pack(texts)))[:, 0]
 
     vocabulary = rows.words
-    similarity = js_similarity if divergence == "js" else kl_similarity
-    step = scale.step if mode != "global" else 1
+    step = scale.step if combine else 1
     a = dense_columns(graph, query, weights, scale, 5, background, vocabulary)
     spatial = dense_spatial(3, scale.spatial, 5)
     share = weights @ spatial
@@ -78,8 +83,8 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
     empty = np.append(floor[vocabulary], 1 - floor[vocabulary].sum())
     for text, value in zip(texts, result, strict=True):
         b = dense_columns(graph, text, importance[text], scale, 5, background, vocabulary)
-        if mode == "global":
-            expected = _global(a, b, weights, share, scale, similarity, graph, query, background, vocabulary)
+        if combine is None:
+            expected = _global(a, b, share, scale, similarity, background, vocabulary, matcher.columns)
         else:
             whole_text = scale.spatial == math.inf
             mine, part = (a[:, :1], share[:1]) if whole_text else (a[:, ::step], share[::step])
@@ -92,13 +97,13 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
                 sum(part[j] * similarity(mine[:, j], columns[:, start + j]) for j in range(count))
                 for start in range(columns.shape[1] - count + 1)
             ]
-            expected = {"max": max, "mean": np.mean, "sum": sum}[mode](windows)
+            expected = combine(windows)
         assert value == pytest.approx(expected, abs=1e-9)
 
 
-def _global(a, b, weights, share, scale, similarity, graph, query, background, vocabulary):
+def _global(a, b, share, scale, similarity, background, vocabulary, columns):
     """Both sides interpolated linearly to the same number of columns; the query's columns are mixed by their mass."""
-    count = GLOBAL_COLUMNS if scale.spatial < math.inf else 1
+    count = columns if scale.spatial < math.inf else 1
 
     def stretch(matrix):
         along = np.linspace(0, 1, count) * (matrix.shape[1] - 1) if count > 1 else np.array([0.5 * (matrix.shape[1] - 1)])
@@ -124,15 +129,19 @@ def test_single_precision_is_close():
     assert np.abs(exact - quick).max() < 1e-5
 
 
-@pytest.mark.parametrize("divergence", ["js", "kl"])
-@pytest.mark.parametrize("mode", MODES)
-def test_working_in_parts_changes_nothing(mode, divergence, monkeypatch):
+def test_working_in_parts_changes_nothing(monkeypatch):
+    assert_parts(Matcher(PARTS_SCALES), monkeypatch)
+
+
+PARTS_SCALES = (Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7))
+
+
+def assert_parts(matcher, monkeypatch):
+    """Texts worked on some at a time, and columns some at a time, have the same scores; some texts are empty."""
     rng = np.random.default_rng(7)
     graph = random_graph(40, 7)
-    scales = (Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7))
-    rows = make_rows(graph, rng.choice(40, 6, replace=False), scales)
+    rows = make_rows(graph, rng.choice(40, 6, replace=False), matcher.scales)
     texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
-    matcher = Matcher(scales, mode, divergence)
     whole = matcher.scores(rows, texts)
     for name, small in (("TOKENS", 8), ("WINDOW_TOKENS", 20)):
         monkeypatch.setattr(pyramid_match, name, small)
@@ -143,12 +152,12 @@ def test_working_in_parts_changes_nothing(mode, divergence, monkeypatch):
 @pytest.mark.parametrize("step, at_least, width", [(1, 1, 0), (3, 1, 5), (4, 5, 0)])
 def test_columns_from_relevant_tokens_alone_are_those_from_all_tokens(step, at_least, width, importance):
     rng = np.random.default_rng(8)
-    scale = Scale(2.5, 0.7)
+    scale = Scale(2.5, 0.7, width)
     rows = make_rows(random_graph(40, 8), [3, 8], (scale,), limit=4, importance=importance)
     texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
     assert (texts.slots == texts.irrelevant).any()
-    level = rows.document_level(texts, scale, width, at_least=at_least, step=step)
-    whole = rows.document_columns(texts, level.samples, scale, width)
+    level = rows.document_level(texts, scale, at_least=at_least, step=step)
+    whole = rows.document_columns(texts, level.samples, scale)
     assert level.code.toarray() == pytest.approx(whole.code.toarray(), abs=1e-14)
     assert level.held == pytest.approx(whole.held, abs=1e-14)
     assert level.first.tolist() == whole.first.tolist()
@@ -163,11 +172,10 @@ def test_texts_without_any_token_score_as_background(texts):
     assert alone == pytest.approx(np.tile(beside[:1], (len(texts), 1)))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_no_texts_have_no_scores(mode):
+def test_no_texts_have_no_scores():
     scales = (Scale(1, 1), Scale(2, 1))
     rows = make_rows(random_graph(WORDS, 1), [1, 2], scales)
-    assert Matcher(scales, mode).scores(rows, rows.texts(*pack([]))).shape == (0, 2)
+    assert Matcher(scales).scores(rows, rows.texts(*pack([]))).shape == (0, 2)
 
 
 def test_parts_are_the_texts_in_order():
@@ -187,11 +195,11 @@ def test_rows_stand_in_the_order_in_which_the_query_reaches_them():
 def test_jensen_shannon_is_symmetric_and_largest_for_equal_columns():
     rng = np.random.default_rng(0)
     a, b = rng.dirichlet(np.ones(6), 2)
-    assert psi(a, b, "js").sum() == pytest.approx(psi(b, a, "js").sum())
-    assert psi(a, a, "js").sum() == pytest.approx(math.log(2))
-    assert psi(a, b, "js").sum() < math.log(2)
-    assert psi(np.array([1.0, 0.0]), np.array([0.0, 1.0]), "js").sum() == 0
-    assert psi(a, b, "js").sum() == pytest.approx(js_similarity(a, b))
+    assert psi(a, b).sum() == pytest.approx(psi(b, a).sum())
+    assert psi(a, a).sum() == pytest.approx(math.log(2))
+    assert psi(a, b).sum() < math.log(2)
+    assert psi(np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum() == 0
+    assert psi(a, b).sum() == pytest.approx(js_similarity(a, b))
 
 
 def test_swapping_query_and_document_of_equal_length_keeps_the_similarity():
@@ -226,13 +234,6 @@ def test_order_of_words_counts_at_fine_scales_and_not_in_the_bag_of_words():
     assert bag[0] == pytest.approx(bag[1])
 
 
-def test_sum_is_the_mean_times_the_number_of_windows():
-    graph = random_graph(WORDS, 2)
-    texts = [np.arange(9), np.arange(4)]
-    total, mean = (scores(graph, [1, 2], texts, Scale(1, 1), mode) for mode in ("sum", "mean"))
-    assert total == pytest.approx(mean * [8, 3])
-
-
 def test_related_words_help_only_through_the_graph():
     linked = SemanticGraph.from_edges(WORDS, np.array([1]), np.array([8]), np.array([0.9]))
     texts = [np.array([8, 4]), np.array([9, 4])]
@@ -246,7 +247,7 @@ def test_row_limit_keeps_the_query_and_the_divergence_proper():
     graph = random_graph(WORDS, 4)
     rows = make_rows(graph, [1, 2], (Scale(1, 1),), limit=3)
     assert len(rows.words) == 3 and {1, 2} <= set(rows.words.tolist())
-    level = rows.query_level(Scale(1, 1), 5)
+    level = rows.query_level(Scale(1, 1))
     assert level.columns.sum(axis=1) == pytest.approx([1, 1])
     assert rows.floor.sum() == pytest.approx(1)
 
@@ -263,59 +264,14 @@ def test_a_level_is_compared_at_every_whole_number_of_its_scale():
     assert [Scale(scale, 0).step for scale in (0.0, 0.6, 1.0, 2.9, 4.0, math.inf)] == [1, 1, 1, 2, 4, 1]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_empty_texts_score_as_background(mode):
-    graph = random_graph(WORDS, 5)
-    scales = (Scale(1, 0.5), Scale(2, 0.5))
-    rows = make_rows(graph, [1, 2, 3], scales)
+def test_empty_texts_score_as_background():
+    assert_background(Matcher((Scale(1, 0.5), Scale(2, 0.5))))
+
+
+def assert_background(matcher):
+    """Empty texts score alike, below a text with the query's words."""
+    rows = make_rows(random_graph(WORDS, 5), [1, 2, 3], matcher.scales)
     unrelated = np.setdiff1d(np.arange(WORDS), rows.relevant)
-    values = Matcher(scales, mode).scores(rows, rows.texts(*pack([[], np.array([1, 2, 3]), unrelated[:1], []])))
+    values = matcher.scores(rows, rows.texts(*pack([[], np.array([1, 2, 3]), unrelated[:1], []])))
     assert np.isfinite(values).all()
     assert values[0] == pytest.approx(values[3]) and (values[1] > values[0]).all()
-
-
-def test_interest_points_are_local_maxima_in_position_and_scale():
-    strengths = np.array([[0.0, 1.0, 0.0, 0.0, 2.0, 2.0], [0.0, 0.5, 0.0, 3.0, 0.0, 0.0]])
-    text = np.zeros(6, dtype=int)
-    points = interest_points(strengths, text)
-    # Level 0: the bump at 1 beats level 1; 4 is below level 1's 3 next to it but is its level's first strongest column.
-    assert np.flatnonzero(points[0]).tolist() == [1, 4]
-    assert np.flatnonzero(points[1]).tolist() == [3]
-
-
-def points_by_hand(strengths, text):
-    """Neighbours and the level above and below, one comparison at a time."""
-
-    def is_point(level, column):
-        own, mine = strengths[level, column], np.flatnonzero(text == text[column])
-        if column == mine[strengths[level, mine].argmax()]:
-            return True
-        near = [place for place in (column - 1, column, column + 1) if place in mine]
-        sideways = all(own > strengths[level, place] if place < column else own >= strengths[level, place] for place in near)
-        others = [other for other in (level - 1, level + 1) if 0 <= other < len(strengths)]
-        return bool(own > 0 and sideways and all(own >= strengths[other, place] for other in others for place in near))
-
-    return [[is_point(level, column) for column in range(len(text))] for level in range(len(strengths))]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_interest_points_by_hand(seed):
-    """Small whole numbers have ties."""
-    rng = np.random.default_rng(seed)
-    strengths, text = rng.integers(-1, 4, (4, 15)).astype(float), np.sort(rng.integers(0, 4, 15))
-    assert interest_points(strengths, text).tolist() == points_by_hand(strengths, text)
-
-
-def test_interest_points_do_not_look_across_texts():
-    strengths = np.array([[1.0, 2.0, 1.0, 5.0, 0.0, 0.0]])
-    assert np.flatnonzero(interest_points(strengths, np.array([0, 0, 0, 1, 1, 2]))[0]).tolist() == [1, 3, 5]
-
-
-def test_interest_points_prefer_the_document_with_the_query_together():
-    graph = SemanticGraph.empty(WORDS)
-    scales = (Scale(1, 0), Scale(2, 0), Scale(4, 0))
-    rows = make_rows(graph, [1, 2, 3], scales)
-    near = np.array([0] * 10 + [1, 2, 3] + [0] * 10)
-    far = np.array([1] + [0] * 9 + [2] + [0] * 9 + [3] + [0] * 2)
-    values = Matcher(scales, "points").scores(rows, rows.texts(*pack([near, far])))
-    assert (values[0] > values[1]).all()

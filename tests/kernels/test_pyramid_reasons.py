@@ -9,27 +9,27 @@ import pytest
 from scipy.special import xlogy
 
 from kernelsearch.kernels.pyramid import reasons
-from kernelsearch.kernels.pyramid.matching import MODES, Matcher
+from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.pyramid.reasons import level_matches
 from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
-from tests.kernels.test_pyramid_match import ETA, WORDS, make_rows, pack, points_by_hand
+from tests.kernels.test_pyramid_match import ETA, WORDS, make_rows, pack
 
-WIDTH, COLUMNS = 5, 4
-SCALES = (Scale(1, 0.7), Scale(2, 1.1), Scale(4, 0.4))
+WIDTH = 5
+SCALES = (Scale(1, 0.7, WIDTH), Scale(2, 1.1, WIDTH), Scale(4, 0.4, WIDTH))
+WHOLE = (Scale(math.inf, 0.7), Scale(0, 1.1))
 
 
-def cells(a, b, divergence):
-    """A cell's part of ln 2 - JS(a, b), or of -KL(a, b)."""
-    if divergence == "js":
-        return 0.5 * (xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
-    return a * np.log(b / a)
+def js_cells(a, b):
+    """A cell's part of ln 2 - JS(a, b)."""
+    return 0.5 * (xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
 
 
 class DenseMatch:
-    """The columns of a query and a text at each level, over the rows and one cell for all other words."""
+    """The columns of a query and a text at each level, over the rows and one cell for all other words; their best window."""
 
-    def __init__(self, seed, length, scales):
+    def __init__(self, seed, length, scales, cells=js_cells):
+        self.cells = cells
         rng = np.random.default_rng(seed)
         self.graph, self.scales = random_graph(WORDS, seed), scales
         self.background = rng.dirichlet(np.ones(WORDS))
@@ -46,18 +46,12 @@ class DenseMatch:
         )
         self.texts = self.rows.texts(*pack([self.text]))
 
-    def windows(self, length, mass, scale, mode):
+    def windows(self, length, mass, scale):
         """Windows that sum to one, shape (tokens, columns)."""
         spatial = dense_spatial(length, scale.spatial, WIDTH)
         if mass is not None:
             spatial = spatial * mass[:, None] / (mass @ spatial)
-        if scale.spatial == math.inf:
-            return spatial[:, :1]
-        if mode != "global":
-            return spatial
-        along = np.linspace(0, length - 1, COLUMNS)
-        low = np.floor(along).astype(int)
-        return spatial[:, low] * (1 - along + low) + spatial[:, np.minimum(low + 1, length - 1)] * (along - low)
+        return spatial[:, :1] if scale.spatial == math.inf else spatial
 
     def columns(self, tokens, window, scale):
         """Distributions over the rows and the cell of other words, shape (rows + 1, columns)."""
@@ -65,13 +59,13 @@ class DenseMatch:
         full = (full + ETA * self.background[:, None]) / (1 + ETA)
         return np.vstack([full[self.rows.words], full.sum(axis=0) - full[self.rows.words].sum(axis=0)])
 
-    def sides(self, scale, mode):
+    def sides(self, scale):
         """The query's columns and their weights; the text's columns and its windows, padded to the length of the query."""
-        own = self.windows(3, None, scale, mode) * self.weights[:, None]
+        own = self.windows(3, None, scale) * self.weights[:, None]
         share = own.sum(axis=0)
-        window = self.windows(len(self.text), self.importance[self.text], scale, mode)
+        window = self.windows(len(self.text), self.importance[self.text], scale)
         theirs = self.columns(self.text, window, scale)
-        missing = 0 if mode == "points" else max(0, len(share) - theirs.shape[1])
+        missing = max(0, len(share) - theirs.shape[1])
         theirs = np.column_stack([theirs, *[self.floor()] * missing])
         window = np.column_stack([window, np.zeros((len(self.text), missing))])
         return self.columns(self.query, own / share, scale), share / share.sum(), theirs, window
@@ -80,53 +74,24 @@ class DenseMatch:
         rows = ETA / (1 + ETA) * self.background[self.rows.words]
         return np.append(rows, 1 - rows.sum())
 
-    def strengths(self, tokens, mass):
-        """Mass on the rows at each level minus that at the next one, shape (levels, positions)."""
-        levels = []
-        for scale in self.scales:
-            held = dense_semantic(self.graph, scale.semantic)[self.rows.words].sum(axis=0)[tokens]
-            levels.append(held @ self.windows(len(tokens), mass, scale, "points"))
-        return -np.diff([*levels, np.zeros(len(tokens))], axis=0)
-
-    def pairs(self, level, mode, divergence):
+    def pairs(self, level):
         """(query column, document column, weight) of what is compared."""
-        scale = self.scales[level]
-        mine, share, theirs, _ = self.sides(scale, mode)
-        similarity = np.array([[cells(a, b, divergence).sum() for b in theirs.T] for a in mine.T])
-        count = len(share)
-        if mode == "global":
-            return [(j, j, share[j]) for j in range(count)]
-        if mode != "points":
-            starts = range(theirs.shape[1] - count + 1)
-            if mode == "max":
-                starts = [max(starts, key=lambda start: sum(share[j] * similarity[j, start + j] for j in range(count)))]
-            part = 1.0 if mode == "sum" else 1 / len(starts)
-            return [(j, start + j, part * share[j]) for start in starts for j in range(count)]
-        asked = points_by_hand(self.strengths(self.query, self.importance[self.query]), np.zeros(3, dtype=int))[level]
-        found = points_by_hand(self.strengths(self.text, self.importance[self.text]), np.zeros(len(self.text), dtype=int))[
-            level
+        mine, share, theirs, _ = self.sides(self.scales[level])
+        values = [
+            sum(part * self.cells(mine[:, j], theirs[:, start + j]).sum() for j, part in enumerate(share))
+            for start in range(theirs.shape[1] - len(share) + 1)
         ]
-        points = [j for j in range(3) if asked[j]]
-
-        def region(j, p):
-            offsets = (-round(scale.spatial), 0, round(scale.spatial))
-            return [(min(max(j + o, 0), 2), min(max(p + o, 0), len(self.text) - 1)) for o in offsets]
-
-        result = []
-        for j in points:
-            regions = [region(j, p) for p in range(len(self.text)) if found[p]]
-            best = max(regions, key=lambda near: sum(similarity[cell] for cell in near))
-            result += [(a, b, share[j] / sum(share[points]) / 3) for a, b in best]
-        return result
+        best = int(np.argmax(values))
+        return [(j, best + j, part) for j, part in enumerate(share)]
 
 
-def assert_matches(match, expected, mode, divergence, level):
+def assert_matches(match, expected, level):
     scale = match.scales[level]
-    mine, _, theirs, window = match.sides(scale, mode)
+    mine, _, theirs, window = match.sides(scale)
     parts, empty, attention = np.zeros(len(mine)), np.zeros(len(mine)), np.zeros(len(match.text))
-    for j, p, weight in match.pairs(level, mode, divergence):
-        parts += weight * cells(mine[:, j], theirs[:, p], divergence)
-        empty += weight * cells(mine[:, j], match.floor(), divergence)
+    for j, p, weight in match.pairs(level):
+        parts += weight * match.cells(mine[:, j], theirs[:, p])
+        empty += weight * match.cells(mine[:, j], match.floor())
         attention += weight * window[:, p]
     assert expected.scale == scale and expected.similarity == pytest.approx(parts.sum(), abs=1e-9)
     assert expected.words == pytest.approx((parts - empty)[:-1], abs=1e-9)
@@ -139,36 +104,31 @@ def assert_matches(match, expected, mode, divergence, level):
     assert expected.span == (seen[0], seen[-1])
 
 
-@pytest.mark.parametrize("pairs", [1 << 14, 2])
-@pytest.mark.parametrize("length", [11, 2])
-@pytest.mark.parametrize("divergence", ["js", "kl"])
-@pytest.mark.parametrize("mode", MODES)
-def test_every_word_and_position_of_a_match_is_that_of_dense_matrices(mode, divergence, length, pairs, monkeypatch):
-    monkeypatch.setattr(reasons, "PAIRS", pairs)
-    for seed in range(3):
-        match = DenseMatch(seed, length, SCALES)
-        matcher = Matcher(SCALES, mode, divergence, WIDTH, step=1, columns=COLUMNS)
-        found = level_matches(matcher, match.rows, match.texts)
-        for level, expected in enumerate(found):
-            assert_matches(match, expected, mode, divergence, level)
-        assert [level.similarity for level in found] == pytest.approx(matcher.scores(match.rows, match.texts)[0], abs=1e-9)
-
-
-@pytest.mark.parametrize("mode", ["max", "mean", "sum", "global"])
-def test_the_whole_text_is_one_column(mode):
-    scales = (Scale(math.inf, 0.7), Scale(0, 1.1))
-    match = DenseMatch(5, 9, scales)
-    found = level_matches(Matcher(scales, mode, "js", WIDTH, columns=COLUMNS), match.rows, match.texts)
+def assert_explained(matcher, match):
+    found = level_matches(matcher, match.rows, match.texts)
     for level, expected in enumerate(found):
-        assert_matches(match, expected, mode, "js", level)
+        assert_matches(match, expected, level)
+    assert [level.similarity for level in found] == pytest.approx(matcher.scores(match.rows, match.texts)[0], abs=1e-5)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_text_without_words_has_only_a_background(mode):
+def assert_only_background(matcher):
+    """A text without words."""
     match = DenseMatch(1, 4, SCALES)
     empty = match.rows.texts(*pack([[]]))
-    matcher = Matcher(SCALES, mode, step=1)
     for level, value in zip(level_matches(matcher, match.rows, empty), matcher.scores(match.rows, empty)[0], strict=True):
         assert level.words == pytest.approx(np.zeros(len(match.rows.words)), abs=1e-12)
         assert level.background == pytest.approx(value) and level.other == pytest.approx(0, abs=1e-12)
         assert level.span == (0, 0)
+
+
+@pytest.mark.parametrize("pairs", [1 << 14, 2])
+@pytest.mark.parametrize("length", [11, 2])
+def test_every_word_and_position_of_a_match_is_that_of_dense_matrices(length, pairs, monkeypatch):
+    monkeypatch.setattr(reasons, "PAIRS", pairs)
+    for seed in range(3):
+        assert_explained(Matcher(SCALES, step=1), DenseMatch(seed, length, SCALES))
+
+
+def test_the_whole_text_is_one_column_and_an_empty_one_is_background():
+    assert_explained(Matcher(WHOLE), DenseMatch(5, 9, WHOLE))
+    assert_only_background(Matcher(SCALES, step=1))

@@ -13,13 +13,17 @@ from kernelsearch import train
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
+from kernelsearch.core.progress import silent
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.pyramid.query_rows import Scale
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.rerankers.artefact_kinds import DocumentChange
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.mslm import graph as mslm_graph
 from kernelsearch.rerankers.mslm import reranker as mslm_reranker
-from kernelsearch.rerankers.mslm.graph import KIND, validate
+from kernelsearch.rerankers.mslm.artefact import GRAPH
+from kernelsearch.rerankers.mslm.graph import KIND, GraphArtefact, validate
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM, level_scales
-from kernelsearch.rerankers.mslm.settings import MultiScaleSettings
 from tests.conftest import build_texts, rewrite_meta
 
 TEXTS = {
@@ -51,18 +55,20 @@ def names(index, candidates):
     return index.forward.docids.take(candidates.docs)
 
 
-@pytest.mark.parametrize("mode", ["max", "mean", "sum", "global", "points"])
-@pytest.mark.parametrize("divergence", ["js", "kl"])
-def test_keeps_documents_and_gives_finite_scores(index, mode, divergence):
+def test_keeps_documents_and_gives_finite_scores(index):
+    assert_permutes(index, MultiScaleLM(index))
+
+
+def assert_permutes(index, reranker):
     query, before = first_stage(index, "pump seal")
-    after = MultiScaleLM(index, mode=mode, divergence=divergence).apply(query, before)
+    after = reranker.apply(query, before)
     assert sorted(after.docs.tolist()) == sorted(before.docs.tolist())
     assert (np.diff(after.scores) <= 0).all() and np.isfinite(after.scores).all()
 
 
 def test_alone_it_prefers_words_that_stand_together(index):
     query, before = first_stage(index, "pump seal")
-    after = MultiScaleLM(index, mix=1.0, scales=(2,), weighting="none").apply(query, before)
+    after = MultiScaleLM(index, mix=1.0, scales=(2,)).apply(query, before)
     order = names(index, after)
     assert order.index("near") < order.index("far")
 
@@ -120,19 +126,16 @@ def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):
     fitted = MultiScaleLM(index, scales=(1, 4))
     weights = fitted.level_weights
     assert np.linalg.norm(weights) == pytest.approx(1) and not np.allclose(weights, weights[0])
-    assert MultiScaleLM(index, scales=(1, 4), weights="uniform").level_weights == pytest.approx([0.5**0.5] * 2)
     assert MultiScaleLM(index, scales=(1, 2)).level_weights == pytest.approx([0.5**0.5] * 2)
-    with pytest.raises(ArtefactError, match="learned for other matching options"):
-        MultiScaleLM(index, scales=(1, 2), weights="learned")
+    assert MultiScaleLM(index, scales=(1, 4), semantic=0.2).level_weights == pytest.approx([0.5**0.5] * 2)
 
 
 def test_weights_are_uniform_with_a_notice_where_no_level_prefers_the_relevant(index, caplog):
     """The one relevant document is the one whose windows match worst at both levels."""
     caplog.set_level("INFO", "kernelsearch")
     data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 0, "far": 1, "short": 0}})
-    options = {"scales": (2.0, 4.0), "weighting": "none"}
-    MultiScaleLM.method.fit(index, data, min_count=1, **options)
-    reranker = MultiScaleLM(index, weights="learned", **options)
+    MultiScaleLM.method.fit(index, data, min_count=1, scales=(2.0, 4.0))
+    reranker = MultiScaleLM(index, scales=(2.0, 4.0))
     query, before = first_stage(index, "pump seal")
     levels = reranker.level_scores(query, before)[[names(index, before).index(docid) for docid in ("near", "short", "far")]]
     assert (levels[2] < levels[:2].min(axis=0)).all()
@@ -144,16 +147,22 @@ def zscored(values):
     return (values - values.mean(axis=0)) / values.std(axis=0)
 
 
-@pytest.mark.parametrize("normalise", ["z", "none"])
-def test_level_weights_are_equation_13_by_hand(index, normalise):
-    """Margins summed over pairs of one query, negative ones cut off, unit norm; with --mslm.normalise none, of raw levels."""
+def test_level_weights_are_equation_13_by_hand(index):
+    scales = (1.0, 8.0, float("inf"))
+    assert_equation_13(
+        index, lambda data: MultiScaleLM.method.fit(index, data, min_count=1, scales=scales), zscored,
+        lambda: MultiScaleLM(index, mix=0.7, scales=scales),
+    )  # fmt: skip
+
+
+def assert_equation_13(index, fit, scaled, make):
+    """Margins of `scaled` levels summed over pairs of one query, negative ones cut off, unit norm."""
     data = TrainingData(topics={"1": "pump seal worn"}, qrels={"1": {"near": 1, "far": 0, "short": 0}})
-    options = {"scales": (1.0, 8.0, float("inf")), "weighting": "none", "normalise": normalise}
-    MultiScaleLM.method.fit(index, data, min_count=1, **options)
-    reranker = MultiScaleLM(index, weights="learned", mix=0.7, **options)
+    fit(data)
+    reranker = make()
     query, before = first_stage(index, "pump seal worn")
     raw = reranker.level_scores(query, before)
-    levels = zscored(raw) if normalise == "z" else raw
+    levels = scaled(raw)
     near, far, short = (names(index, before).index(docid) for docid in ("near", "far", "short"))
     margins = np.maximum(2 * levels[near] - levels[far] - levels[short], 0)
     assert reranker.level_weights == pytest.approx(margins / np.linalg.norm(margins))
@@ -170,17 +179,15 @@ def test_the_order_of_a_short_querys_words_changes_nothing(index):
         backwards = index.query(" ".join(reversed(text.split())))
         reranker = MultiScaleLM(index, mix=1.0)
         assert reranker.level_scores(backwards, before) == pytest.approx(reranker.level_scores(query, before), abs=1e-6)
-        assert reranker.rows(query).query_level(reranker.scales[0], 0).weights.shape == (1,)
+        assert reranker.rows(query).query_level(reranker.scales[0]).weights.shape == (1,)
 
 
-def test_step_and_columns_are_used(index):
+def test_the_step_is_used(index):
     query, before = first_stage(index, "pump seal worn garden")
     sparse, dense = (MultiScaleLM(index, step=step, scales=(4,)) for step in (0, 1))
-    assert sparse.rows(query).query_level(sparse.scales[0], 0, step=4).weights.shape == (1,)
+    assert sparse.rows(query).query_level(sparse.scales[0], step=4).weights.shape == (1,)
     # Every window of step 4 begins at a column that step 1 looks at, too, but is compared at other columns.
     assert not np.allclose(sparse.level_scores(query, before), dense.level_scores(query, before), atol=1e-3)
-    few, many = (MultiScaleLM(index, mode="global", columns=columns).level_scores(query, before) for columns in (2, 16))
-    assert not np.allclose(few, many, atol=1e-4)
 
 
 def test_an_index_of_stop_words_has_no_terms_instead_of_no_positions(tmp_path):
@@ -197,31 +204,19 @@ def test_training_errors_are_plain(index):
         MultiScaleLM.method.fit(index, TrainingData(topics={"1": "pump"}))
     with pytest.raises(InputError, match="nothing to learn from"):
         MultiScaleLM.method.fit(index, TrainingData(topics={"1": "pump"}, qrels={"1": {"nobody": 1}}), min_count=1)
-    with pytest.raises(OptionError, match=r"mslm_source"):
-        MultiScaleLM.method.fit(index, TrainingData(), graph="vectors")
-    with pytest.raises(ArtefactError, match="no level weights here"):
-        index2 = kernelsearch.open(index.path)
-        assert not (index.artefacts / "mslm").exists()  # what could not be learned was not saved
-        MultiScaleLM(index2, weights="learned")
+    assert not (index.artefacts / "mslm").exists()  # what could not be learned was not saved
 
 
 def test_option_errors_name_the_option(index):
     with pytest.raises(OptionError, match=r"mslm_semantic: 2 values for 3 scales"):
         MultiScaleLM(index, scales=(1, 2, 3), semantic=(1, 2))
-    for scales in [(1,), (1, float("inf")), (2, 1)]:
-        with pytest.raises(OptionError, match="interest points need"):
-            MultiScaleLM(index, mode="points", scales=scales)
-    with pytest.raises(OptionError, match=r"mslm_mode"):
-        MultiScaleLM(index, mode="best")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 1_000_000}, r"mslm_width: 1000000 is above 4001"),
         ({"scales": (1e9,)}, r"mslm_scales: a scale above 1000; inf takes the whole text"),
         ({"scales": tuple(range(1, 20))}, r"mslm_scales: 19 scales; at most 16"),
-        ({"rows": 10**6}, r"mslm_rows: 1000000 is above 4096"),
     ],
 )
 def test_options_that_would_need_too_much_memory_are_refused(index, options, message):
@@ -233,15 +228,6 @@ def test_index_without_positions_is_refused_by_name(index):
     index.forward.has_positions = False
     with pytest.raises(IndexProblem, match="without positions"):
         MultiScaleLM(index)
-
-
-def test_vectors_from_a_file(index, tmp_path):
-    file = tmp_path / "vectors.txt"
-    file.write_text("pumps 1 0\nleaking 0.9 0.2\ngarden 0 1\n")
-    MultiScaleLM.method.fit(index, TrainingData(output=tmp_path / "graph"), graph="vectors", source=str(file), neighbours=1)
-    reranker = MultiScaleLM(index, model=str(tmp_path / "graph"))
-    pump, leak = index.forward.term_ids(["pump", "leak"])
-    assert reranker.graph.neighbours(pump)[0].tolist() == [leak]
 
 
 def average_precision(ranked, relevant):
@@ -305,35 +291,13 @@ def test_a_collection_that_does_not_fit_in_memory_gets_the_same_scores(index, mo
     assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()
 
 
-def test_scales_of_a_mode_unless_named():
-    assert [scale.spatial for scale in level_scales(MultiScaleSettings())] == [8.0]
-    assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points"))] == [1.0, 2.0, 4.0, 8.0]
-    assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points", scales=(1.0, 3.0)))] == [1.0, 3.0]
-
-
-def test_bounds_of_the_scales_are_allowed():
-    """Sixteen scales, a scale of 1000, two interest points; one more or a wider one is refused."""
-    widest = level_scales(MultiScaleSettings(scales=(1000.0,), semantic=(0.7,)))
-    assert [(scale.spatial, scale.semantic) for scale in widest] == [(1000.0, 0.7)]
-    assert len(level_scales(MultiScaleSettings(scales=tuple(range(16))))) == 16
-    with pytest.raises(OptionError, match="17 scales; at most 16"):
-        level_scales(MultiScaleSettings(scales=tuple(range(17))))
-    with pytest.raises(OptionError, match="a scale above 1000"):
-        level_scales(MultiScaleSettings(scales=(1000.5,)))
-    with pytest.raises(OptionError, match="interest points need"):
-        level_scales(MultiScaleSettings(mode="points", scales=(2.0, 2.0)))
-    same = level_scales(MultiScaleSettings(scales=(1.0, 3.0), one_scale=True))
-    assert [(scale.spatial, scale.semantic) for scale in same] == [(1.0, 1.0), (3.0, 3.0)]
-
-
 def test_words_of_the_query_are_weighted_by_idf_and_unknown_or_weightless_ones_are_left_out(tmp_path):
     """The first term of the vocabulary counts, too."""
     index = kernelsearch.open(build_texts(tmp_path, {"a": "apple pump", "b": "apple seal", "c": "pear"}))
     assert index.forward.terms[0] == "appl"
     query = Query("", ("appl", "unheard", "pump", "seal"), (2.0, 1.0, 0.5, 0.0))
-    words, weights = MultiScaleLM(index, weighting="none").query_words(query)
-    assert (index.forward.terms.take(words), weights.tolist()) == (["appl", "pump"], [2.0, 0.5])
     words, weights = MultiScaleLM(index).query_words(query)
+    assert index.forward.terms.take(words) == ["appl", "pump"]
     common, rare = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
     assert weights == pytest.approx([2 * common, 0.5 * rare], rel=1e-5)
 
@@ -343,12 +307,11 @@ def test_judgements_below_zero_count_as_not_relevant(index):
     judged = {"near": 1, "far": 0, "short": 0}
     below = {docid: grade or -2 for docid, grade in judged.items()}
     fit = MultiScaleLM.method.fit
-    options = {"scales": (1.0, 4.0), "hits": 10}
+    options = {"scales": (1.0, 4.0)}
     weights = [
         MultiScaleLM(
             index,
             model=str(fit(index, TrainingData({"1": "pump seal"}, {"1": grades}, output=index.path / name), **options)),
-            weights="learned",
             scales=(1.0, 4.0),
         ).level_weights
         for name, grades in (("zero", judged), ("below", below))
@@ -373,7 +336,7 @@ def test_judgements_below_zero_count_as_not_relevant(index):
 )
 def test_arrays_of_a_graph_that_do_not_fit_are_refused_by_name(index, name, change, message):
     data = TrainingData({"1": "pump seal"}, {"1": {"near": 1}}, output=index.path / "m")
-    path = MultiScaleLM.method.fit(index, data, min_count=1, hits=10)
+    path = MultiScaleLM.method.fit(index, data, min_count=1)
     meta, arrays = artefacts.load(path, KIND, 1)  # format 1 is the published one
     assert meta["extra"]["edges"] > 0 and 0 in arrays["indices"]
     validate(meta, dict(arrays))
@@ -393,22 +356,28 @@ def test_a_collection_of_as_many_tokens_as_the_limit_gets_a_graph_and_is_kept_in
         assert (limit in in_memory) == expected
 
 
-@pytest.mark.parametrize(("graph", "missing"), [("vectors", "a file"), ("wordnet", "a folder")])
-def test_other_sources_of_the_graph_need_a_path(index, graph, missing):
-    with pytest.raises(OptionError, match=rf"mslm_source: mslm_graph='{graph}' needs {missing}"):
-        MultiScaleLM.method.fit(index, TrainingData(output=index.path / "m"), graph=graph)
+def test_bounds_of_the_scales_are_allowed():
+    """Sixteen scales, a scale of 1000; one more or a wider one is refused."""
+    assert level_scales([1000.0], [0.7], "mslm") == (Scale(1000.0, 0.7),)
+    assert len(level_scales(range(16), [0.7], "mslm")) == 16
+    with pytest.raises(OptionError, match="17 scales; at most 16"):
+        level_scales(range(17), [0.7], "mslm")
+    with pytest.raises(OptionError, match="a scale above 1000"):
+        level_scales([1000.5], [0.7], "mslm")
 
 
-@pytest.mark.parametrize("divergence", ["js", "kl"])
-@pytest.mark.parametrize("mode", ["points", "global", "max"])
-def test_equal_documents_have_equal_scores_beside_any_others(tmp_path, mode, divergence):
+def test_equal_documents_have_equal_scores_beside_any_others(tmp_path):
+    assert_equal_scores(tmp_path, MultiScaleLM)
+
+
+def assert_equal_scores(tmp_path, make):
     texts = {f"d{number}": "tap water pipe tap" for number in range(7)} | {"other": "water pipe washer"}
     opened = kernelsearch.open(build_texts(tmp_path, texts))
     query = opened.query("pipe pipe water")
-    method = MultiScaleLM(opened, mode=mode, divergence=divergence)
+    method = make(opened)
     for depth in (8, 3):
         candidates = opened.lucene.search([query], depth)[0]
-        scores = MultiScaleLM(opened, mode=mode, divergence=divergence).score(query, candidates)
+        scores = make(opened).score(query, candidates)
         alike = np.array([name != "other" for name in opened.forward.docids.take(candidates.docs)])
         assert scores[alike] == pytest.approx(np.full(int(alike.sum()), scores[alike][0]), abs=1e-9)
         if alike.all():
@@ -417,16 +386,13 @@ def test_equal_documents_have_equal_scores_beside_any_others(tmp_path, mode, div
             assert method.explain(query, candidates, doc).score == pytest.approx(score, abs=1e-6)
 
 
-def test_levels_that_cancel_up_to_rounding_order_nothing(tmp_path):
-    """Two candidates: at every level one is above the other by one deviation, and the sum over the levels is 0."""
-    opened = kernelsearch.open(build_texts(tmp_path, {"a": "tap water", "b": "the of", "c": "pipe"}))
-    query = opened.query("water pipe water water pipe")
-    candidates = opened.lucene.search([query], 10)[0]
-    method = MultiScaleLM(opened, mode="points", mix=1.0)
-    levels = method.scaled_levels(method.level_scores(query, candidates))
-    assert np.abs(levels) == pytest.approx(np.ones((2, 4)))
-    assert levels.sum(axis=1) == pytest.approx([0, 0], abs=1e-5) and not method.score(query, candidates).any()
-    for doc in candidates.docs.tolist():
-        assert sum(part.value for part in method.explain(query, candidates, doc).contributions) == 0
-    windows = MultiScaleLM(opened, scales="1,2")
+def test_levels_that_cancel_up_to_rounding_order_nothing(index):
+    windows = MultiScaleLM(index, scales="1,2")
     assert not windows.combined_levels(np.array([[0.1 + 0.2, -0.3], [-0.3, 0.3]])).any()
+
+
+def test_a_graph_from_elsewhere_does_not_follow_a_change_of_documents(index, tmp_path):
+    """Nothing of the product can make it again."""
+    GraphArtefact(SemanticGraph.empty(len(index.forward.terms))).save(tmp_path / "g", {"graph": "vectors"}, index.fingerprint)
+    with pytest.raises(ArtefactError, match="made from vectors"):
+        GRAPH.follow(DocumentChange(tmp_path / "g", tmp_path / "new", index, index, (), silent))

@@ -19,7 +19,6 @@ from kernelsearch.core.errors import Flag, KernelSearchError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.vectors.__main__ import main as vectors_verb
 from tests.conftest import DEMO
@@ -30,9 +29,6 @@ METHODS = tuple(name for name in registry.names() if name not in registry.paper_
 #: What an option needs to have an effect.
 WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("auto", "depth"): {"depth": 40},
-    ("mslm", "columns"): {"mode": "global"},
-    ("mslm", "step"): {"width": 9},
-    ("mslm", "one_scale"): {"scales": (0.0, 2.0, 8.0)},
     **{("prcl", option): {"n": 20} for option in ("classifiers", "vectorizer", "r", "alpha")},
 }
 #: Values of texts that are no choices.
@@ -47,24 +43,14 @@ ELSEWHERE = {
     ("fusion", "model"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "depth"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
-    ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
-    ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
 }
 
-LEVELS = {"scales": (1.0, 4.0)}
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("klsa", "random_state"): {"neighbours": "ivf"},  # the default of larger collections, as the solver by chance is
     **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
     **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
     ("fusion", "random_state"): {"negatives": 5},
-    # Options of the levels: their learned weights are compared.
-    **{("mslm", option): LEVELS for option in ("hits", "mode", "divergence", "scales", "semantic", "eta", "rows", "weighting")},
-    ("mslm", "width"): {**LEVELS, "step": 1},
-    ("mslm", "step"): {**LEVELS, "width": 9},
-    ("mslm", "one_scale"): {**LEVELS, "scales": (0.0, 2.0, 8.0)},
-    ("mslm", "columns"): {**LEVELS, "mode": "global"},
-    ("mslm", "normalise"): LEVELS,
 }
 FITTED_SMALL = {
     "klsa": {"dims": 8},
@@ -72,11 +58,13 @@ FITTED_SMALL = {
     "fusion": {"features": "first cosine bm25:k1=2,b=0.75", "sources": "none", "learner": "net", "depth": 30},
 }
 #: Options of the search that shows the effect.
-FITTED_SEARCH = {"klsa": {}, "mslm": {}, "fusion": {}}
+FITTED_SEARCH = {"klsa": {}, "mslm": {"scales": (1.0, 4.0)}, "fusion": {}}
 #: Values of texts that are no choices.
 FITTED_TEXTS = {
     ("klsa", "kernel"): ["vsm"],
     ("klsa", "field"): ["title"],
+    # The levels of the search, for which weights are learned then.
+    ("mslm", "scales"): [(1.0, 4.0)],
     ("fusion", "features"): ["first cosine"],
     ("fusion", "sources"): ["rm3"],
 }
@@ -84,9 +72,6 @@ FITTED_TEXTS = {
 FITTED_ELSEWHERE = {
     ("fusion", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
-    ("mslm", "graph"): "other sources of the graph are files: tests/rerankers/test_mslm.py",
-    ("mslm", "source"): "a file: tests/rerankers/test_mslm.py",
-    ("mslm", "memory"): "memory, not values: below",
     ("fusion", "folds"): "which learner is chosen: below",
 }
 
@@ -159,8 +144,11 @@ def with_vectors(demo_index, tmp_path_factory):
 @pytest.fixture(scope="module")
 def saved(demo_index, tmp_path_factory):
     """Values of options that name a folder."""
-    basis = TrainingData(output=tmp_path_factory.mktemp("saved") / "basis")
-    return {("klsa", "basis"): [str(registry.method("klsa").fit(demo_index, basis, dims=8))]}
+    folder = tmp_path_factory.mktemp("saved")
+    return {
+        (name, option): [str(registry.method(name).fit(demo_index, TrainingData(output=folder / name), **FITTED_SMALL[name]))]
+        for name, option in (("klsa", "basis"), ("mslm", "model"))
+    }
 
 
 @pytest.fixture(scope="module")
@@ -212,14 +200,9 @@ def fitted(demo_index, tmp_path_factory):
             output = tmp_path_factory.mktemp(name) / "fitted"
             if name == "klsa":  # to fold documents into
                 shutil.copytree(folded, output)
-            levels = name == "mslm" and "scales" in options
-            judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" or levels else {}
+            judged = {} if name == "klsa" else {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")}
             place = registry.method(name).fit(demo_index, TrainingData(output=output, **judged), **options)
             folder = {"klsa": "basis", "mslm": "model", "fusion": "model"}[name]
-            if levels:
-                matching = {key: options[key] for key in options if key not in ("hits", "min_count")}
-                known[key] = MultiScaleLM(demo_index, model=str(place), weights="learned", **matching).level_weights.tolist()
-                return known[key]
             search = FITTED_SEARCH[name]
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
             known[key] = [
@@ -274,7 +257,6 @@ class ReachedError(Exception):
 @pytest.mark.parametrize(
     ("name", "option", "value", "function", "expected"),
     [
-        ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
         ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
     ],
 )

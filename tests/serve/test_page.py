@@ -27,7 +27,7 @@ STATE = {
     "topic": "7",
     "hits": 50,
     "first": {"k1": 1.5, "rm3": True},
-    "columns": [{"method": "mslm", "options": {"semantic": "0.5,1", "one-scale": True, "mix": 0.25}}],
+    "columns": [{"method": "mslm", "options": {"semantic": "0.5,1", "step": 2, "mix": 0.25}}],
     "open": {"docid": "d#1/2", "column": 1, "view": "similar"},
 }
 

@@ -24,7 +24,7 @@ HELPERS = {
     "tools.reproduce.fusion_few",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",
-    "tools.reproduce.mslm_report",
+    "tools.papers.mslm_report",
     "tools.reproduce.pages",
     "tools.papers.pert_page",
     "tools.reproduce.vectors_learned",

@@ -76,9 +76,9 @@ def test_draws_from_a_small_space_are_the_whole_of_it():
 
 
 def test_names_for_people_and_parts_for_programs():
-    setting = {"rm3-docs": 5, "klsa.lambda": 0.5, "mslm.one-scale": True}
-    assert label(setting) == "rm3-docs=5 klsa.lambda=0.5 mslm.one-scale=true" and label({}) == "as given"
-    assert split(setting, ["klsa", "mslm"]) == ({"rm3_docs": 5}, {"klsa": {"lambda": 0.5}, "mslm": {"one_scale": True}})
+    setting = {"rm3-docs": 5, "klsa.lambda": 0.5, "dense.exact": True}
+    assert label(setting) == "rm3-docs=5 klsa.lambda=0.5 dense.exact=true" and label({}) == "as given"
+    assert split(setting, ["klsa", "dense"]) == ({"rm3_docs": 5}, {"klsa": {"lambda": 0.5}, "dense": {"exact": True}})
 
 
 @pytest.mark.parametrize("methods", [[], ["klsa"], ["mslm"], ["pert"], ["pert", "klsa"]])

@@ -160,11 +160,3 @@ def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys)
     assert "worse" not in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"try='klsa\.z': has no effect without rerank='klsa'"):
         tune.main([*data, "--try", "klsa.z=1", "--output", str(tmp_path / "b.toml")])
-
-
-def some_lists(index):
-    topics = read_topics(DEMO / "topics.tsv")
-    queries = index.lucene.queries(list(topics.values()), list(topics))
-    return list(topics), queries, index.lucene.search(queries, 100)
-
-

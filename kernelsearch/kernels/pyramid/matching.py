@@ -209,8 +209,8 @@ def column_similarity(
 ) -> Array:
     """s(j, p) for every query column and document column, shape (query columns, document columns).
 
-    `query` and `documents` are at the same level of `rows`. Single `precision` is several times faster and leaves errors of
-    about 1e-6.
+    `query` and `documents` are at the same level of `rows`; `divergence` compares them. Single `precision` is several times
+    faster and leaves errors of about 1e-6.
     """
     a, floor = query.columns[:, :-1], rows.floor[:-1]
     cells = documents.code.data.astype(precision)
@@ -224,7 +224,7 @@ def column_similarity(
 
 
 def with_values(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
-    """The same cells with other values; a constructor would check them all again."""
+    """The cells of `code` with other `values`; a constructor would check them all again."""
     other = copy(code)
     other.data = values
     return other
@@ -263,7 +263,10 @@ def aligned_columns(
     pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array],
     scale: Scale,
 ) -> Aligned:
-    """The pairs of `Aligned` with the windows of those of the columns `places` of `text` that they name."""
+    """The `query` and the `pairs` of `Aligned` at `scale`.
+
+    The windows are those of the columns `places` of `text` that the pairs name.
+    """
     mine, theirs, weights = pairs
     compared, theirs = np.unique(theirs, return_inverse=True)
     columns = Samples(places.text[compared], places.position[compared])

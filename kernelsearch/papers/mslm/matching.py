@@ -6,9 +6,9 @@ Yang & Zha (CIKM 2010), Section 4.2. The paper's sum over windows ranks document
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.kernels.pyramid.compiled import WordRanges
@@ -136,22 +136,15 @@ class Points(NumpyMatcher):
 
     def part_scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels); a text may be empty."""
-        levels = self._levels(rows, filled(texts))
+        levels = point_similarities(rows, filled(texts), self.scales, partial(self.similarity, rows))
         return np.column_stack(
             [weights @ np.maximum.reduceat(similarities, first, axis=1) for similarities, weights, _, first, _ in levels]
         )
 
-    def _levels(
-        self, rows: QueryRows, texts: Texts
-    ) -> list[tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Samples]]:
-        def similarity(query: QueryLevel, documents: DocumentLevel) -> Array:
-            return self.similarity(rows, query, documents)
-
-        return point_similarities(rows, texts, self.scales, similarity)
-
     def alignments(self, rows: QueryRows, text: Texts) -> list[Aligned]:
         """What is compared at each level for one text that isn't empty, chosen in double precision."""
-        levels = replace(self, precision=np.float64)._levels(rows, text)
+        exact = replace(self, precision=np.float64)
+        levels = point_similarities(rows, text, self.scales, partial(exact.similarity, rows))
         aligned = []
         for scale, (similarity, weights, mine, _, at) in zip(self.scales, levels, strict=True):
             best = similarity.argmax(axis=1)

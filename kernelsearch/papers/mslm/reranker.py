@@ -49,10 +49,14 @@ class PaperMultiScaleLM(MultiScaleLM):
     def make_matcher(self) -> Matcher:
         """How the levels are matched."""
         settings = self.settings
-        self.limit = settings.rows
         return make_matcher(
             settings.mode, self.scales, divergence=settings.divergence, step=settings.step, columns=settings.columns
         )
+
+    @property
+    def limit(self) -> int:
+        """The largest number of words per query that are told apart."""
+        return self.settings.rows
 
     def matching_options(self) -> dict[str, Any]:
         """The options that level weights depend on, as JSON has them."""

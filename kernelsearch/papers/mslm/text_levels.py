@@ -76,15 +76,13 @@ def gaussian_pyramid(
     eta: float = 0.1,
     background: ArrayLike | None = None,
     iterate: bool = False,
-    columns: int | None = None,
 ) -> list[Level]:
     """The levels of one text, one per scale: `tokens` are its word numbers in order of position, `graph` relates the words.
 
-    `width` is that of `window`, `eta` is the η of the Dirichlet smoothing. `semantic_scales` smooths words at
-    other scales than positions (the paper uses one for both). `iterate` smooths each level from the one before it, as the paper
-    writes, instead of from the code; it makes little difference. `background` is a distribution over words (uniform if None).
-    `columns` interpolates every level to one length. Raises ValueError where `scales` and `semantic_scales` differ in number,
-    or a token is no word of the graph.
+    `width` is that of `window`, `eta` is the η of the Dirichlet smoothing. `semantic_scales` smooths words at other scales than
+    positions (the paper uses one for both). `iterate` smooths each level from the one before it, as the paper writes, instead
+    of from the code; it makes little difference. `background` is a distribution over words (uniform if None). Raises
+    ValueError where `scales` and `semantic_scales` differ in number, or a token is no word of the graph.
     """
     if semantic_scales is not None and len(semantic_scales) != len(scales):
         raise ValueError(f"{len(scales)} scales but {len(semantic_scales)} semantic scales")
@@ -95,13 +93,7 @@ def gaussian_pyramid(
     for scale, semantic in zip(scales, semantic_scales or scales, strict=True):
         source = code if iterate else start
         smoothed = graph.operator(semantic) @ source
-        if columns is not None and not iterate:
-            code = smoothed @ interpolated_operator([length], columns, scale, width).T
-        else:
-            # At scale ∞ there is one distinct column; the level keeps the text's width, so that all levels have one shape.
-            code = smoothed @ spatial_operator([length], Samples.every([length]), scale, width).T
-        shown = code
-        if columns is not None and iterate:
-            shown = code @ interpolated_operator([length], columns, 0.0).T
-        levels.append(Level(scale, sparse.csc_matrix(shown), base, eta))
+        # At scale ∞ there is one distinct column; the level keeps the text's width, so that all levels have one shape.
+        code = smoothed @ spatial_operator([length], Samples.every([length]), scale, width).T
+        levels.append(Level(scale, sparse.csc_matrix(code), base, eta))
     return levels

@@ -69,8 +69,6 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
 
     method = MULTISCALE_LM
-    #: Words per query that are told apart.
-    limit = ROWS
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -89,6 +87,11 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def make_matcher(self) -> Matcher:
         """How the levels are matched."""
         return Matcher(self.scales, self.settings.step)
+
+    @property
+    def limit(self) -> int:
+        """The largest number of words per query that are told apart."""
+        return ROWS
 
     def matching_options(self) -> dict[str, Any]:
         """The options that level weights depend on, as JSON has them."""

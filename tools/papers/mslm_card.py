@@ -1,6 +1,6 @@
 """The settings of an earlier prototype, for the last table of docs/reproductions/mslm.md's section on our setting.
 
-    python -m tools.reproduce.mslm_card cran --scratch SCRATCH
+    python -m tools.papers.mslm_card cran --scratch SCRATCH
 
 The first 200 documents of an unclipped query-likelihood run (μ = 1,000) are put in the order of z(BM25) + z(one level at scale
 8 on both axes, Jensen-Shannon, no idf, η = .1); the others stay below. Words in more than a tenth of the documents have no
@@ -20,13 +20,13 @@ import numpy as np
 import kernelsearch
 from kernelsearch.core.measures import average_precision
 from kernelsearch.core.types import Query
-from kernelsearch.kernels.pyramid.matching import Matcher, local_score
+from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.papers.mslm.matching import Global, local_score
+from kernelsearch.papers.mslm.reranker import PaperMultiScaleLM
 from kernelsearch.rerankers.mslm.graph import GraphArtefact
-from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings
 from tools.data.datasets import DATASETS, add_collections_option, judged_topics
 from tools.reproduce.pages import rounded
 
@@ -96,24 +96,25 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
     `graph` is the word graph, `depth` the number of documents per query that are put in order, `width` that of the windows (0:
     two scales to each side).
     """
-    options = {"semantic": [WIDE.semantic], "weighting": "none", "width": width}
+    options = {"semantic": [WIDE.semantic], "mode": "max", "divergence": "js", "weighting": "none", "width": width, "step": 0}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph"
-        GraphArtefact(graph).save(path, MultiScaleFitSettings(), index.fingerprint)
-        reranker = MultiScaleLM(index, model=str(path), scales=[WIDE.spatial], **options)
+        GraphArtefact(graph).save(path, {}, index.fingerprint)
+        reranker = PaperMultiScaleLM(index, model=str(path), scales=[WIDE.spatial], **options)
+    (wide,) = reranker.scales
     bag = Scale(np.inf, WIDE.semantic)
     precisions = []
     for judged in queries:
         if not len(judged.docs):
             precisions.append([0.0] * len(CELLS))
             continue
-        rows = reranker.rows(judged.query, (WIDE, bag))
+        rows = reranker.rows(judged.query, (wide, bag))
         texts = reranker.texts(rows, judged.docs[:depth])
-        query, columns, places = reranker.matcher.local_similarity(rows, texts, WIDE)
+        query, columns, places = reranker.matcher.local_similarity(rows, texts, wide)
         values = [
-            Matcher((bag,), width=width).scores(rows, texts)[:, 0],
+            Matcher((bag,)).scores(rows, texts)[:, 0],
             *(local_score(columns, query.weights, places, mode) for mode in ("mean", "max")),
-            Matcher((WIDE,), "global", width=width).scores(rows, texts)[:, 0],
+            Global((wide,)).scores(rows, texts)[:, 0],
         ]
         orders = [np.argsort(-(zscores(level) + zscores(judged.bm25[:depth])), kind="stable") for level in values]
         lists = [np.concatenate([judged.hits[:depth][order], judged.hits[depth:]]) for order in orders]

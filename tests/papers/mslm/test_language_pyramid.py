@@ -15,15 +15,15 @@ from sklearn.svm import SVC
 
 import kernelsearch
 from kernelsearch import train
-from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.learning.bem import bem_weights, preference_margins
 from kernelsearch.papers.classify.bem_mkl import BemMKL
 from kernelsearch.papers.classify.multiscale_kernel import MultiScaleKernel
 from kernelsearch.papers.classify.simple_mkl import SimpleMKL
-from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from kernelsearch.papers.mslm.text_levels import gaussian_pyramid
 from tests.conftest import build_texts
 from tests.papers.brute_force import WORDS, Dense, build, command_line_run, make_documents
+from tests.papers.mslm.forms import paper
 
 TEXTS = {
     "a": "pump seal worn pump leak rubber seal pipe tap water",
@@ -125,62 +125,13 @@ def js_similarity(a, b):
     return math.log(2) - 0.5 * sum(float(x[x > 0] @ np.log(x[x > 0] / middle[x > 0])) for x in (a, b))
 
 
-@pytest.mark.parametrize("mode", ["max", "mean", "sum"])
-@pytest.mark.parametrize("text", ["pump seal rubber", "water pipe seal pump worn leak"])
-@pytest.mark.parametrize("step", [1, 0])
-def test_equation_11_divergence_of_windows(index, mode, text, step):
-    """ln 2 - JS of the query and every window as long as it, over the whole vocabulary; scale 2, words smoothed at .7."""
-    forward, eta = index.forward, 0.1
-    words = len(forward.terms)
-    pairs = np.array([forward.term_ids(pair) for pair in (["pump", "valv"], ["seal", "rubber"])])
-    query = index.query(text)
-    candidates = index.lucene.search([query], 10)[0]
-    reranker = MultiScaleLM(index, mode=mode, scales=2, semantic=0.7, step=step, weighting="none", eta=eta, rows=4096)
-    reranker.graph = SemanticGraph.from_edges(words, pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
-    edges = edges_of(reranker.graph)
-    level_scores = reranker.level_scores(query, candidates)[:, 0]
-
-    rows = reranker.rows(query).words
-    rest = np.setdiff1d(np.arange(words), rows)
-    background = forward.cf / forward.cf.sum()
-    semantic = dense_semantic(words, edges, 0.7)
-
-    def columns(tokens, positions):
-        code = np.eye(words)[:, tokens]
-        smooth = (semantic @ code @ dense_spatial(len(tokens), positions, 2.0) + eta * background[:, None]) / (1 + eta)
-        return np.vstack([smooth[rows], smooth[rest].sum(axis=0)])
-
-    jump = step or 2
-    tokens = forward.term_ids(query.terms)
-    count = -(-len(tokens) // jump)
-    centred = np.arange(count) * jump + (len(tokens) - 1 - (count - 1) * jump) / 2
-    mine = columns(tokens, centred)
-    mass = np.array([
-        sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
-        / sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
-        for p in centred
-    ])  # fmt: skip
-    share = mass / mass.sum()
-    empty = eta * background / (1 + eta)
-    empty = np.append(empty[rows], 1 - empty[rows].sum())
-    for doc, value in zip(candidates.docs, level_scores, strict=True):
-        theirs = forward.tokens(int(doc))
-        document = columns(theirs, np.arange(0, len(theirs), jump))
-        document = np.column_stack([document, *[empty] * max(0, count - document.shape[1])])
-        windows = [
-            sum(share[j] * js_similarity(mine[:, j], document[:, start + j]) for j in range(count))
-            for start in range(document.shape[1] - count + 1)
-        ]
-        assert value == pytest.approx({"max": max, "mean": np.mean, "sum": sum}[mode](windows), abs=2e-6)
-
-
 @pytest.mark.parametrize("divergence", ["js", "kl"])
 def test_equation_8_at_scale_0_has_no_graph(index, divergence):
     """κ is the identity: words that the graph relates to the query's are other words, as they are without a graph."""
     query = index.query("pump seal")
     candidates = index.lucene.search([query], 10)[0]
-    alone = MultiScaleLM(index, scales=2, semantic=0, divergence=divergence)
-    related = MultiScaleLM(index, scales=2, semantic=0, divergence=divergence)
+    alone = paper(index, scales=2, semantic=0, divergence=divergence)
+    related = paper(index, scales=2, semantic=0, divergence=divergence)
     pairs = np.array([index.forward.term_ids(pair) for pair in (["pump", "valv"], ["seal", "rubber"])])
     related.graph = SemanticGraph.from_edges(len(index.forward.terms), pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
     assert alone.graph.edges == 0 and related.graph.edges == 2
@@ -339,23 +290,32 @@ def test_equations_11_to_13_on_the_command_line(collection, tmp_path, options):
     (tmp_path / "t.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in TOPICS.items()))
     (tmp_path / "q.txt").write_text("".join(f"{q} 0 {d} {g}\n" for q, docs in grades.items() for d, g in docs.items()))
     matching = [
-        *(flag for name, value in options.items() for flag in (f"--mslm.{name}", str(value))),
-        *("--mslm.scales", "2,3,4", "--mslm.semantic", "0.7,0,1.1", "--mslm.columns", "5"),
+        *(flag for name, value in options.items() for flag in (f"--mslm-paper.{name}", str(value))),
+        *("--mslm-paper.scales", "2,3,4", "--mslm-paper.semantic", "0.7,0,1.1", "--mslm-paper.columns", "5"),
+        *("--mslm-paper.width", "0", "--mslm-paper.step", "0"),
     ]
     model = str(tmp_path / "model")
     train.main([
-        *("--index", opened.name, "--rerank", "mslm", "--output", model, "--mslm.hits", str(hits), *matching),
-        *("--topics", str(tmp_path / "t.tsv"), "--qrels", str(tmp_path / "q.txt"), "--mslm.neighbours", str(NEIGHBOURS)),
-        *("--mslm.window", str(WINDOW), "--mslm.min-count", str(LEAST), "--mslm.common", str(COMMON)),
+        *("--index", opened.name, "--rerank", "mslm-paper", "--output", model, "--mslm-paper.hits", str(hits), *matching),
+        *("--topics", str(tmp_path / "t.tsv"), "--qrels", str(tmp_path / "q.txt"), "--mslm-paper.neighbours", str(NEIGHBOURS)),
+        *("--mslm-paper.window", str(WINDOW), "--mslm-paper.min-count", str(LEAST), "--mslm-paper.common", str(COMMON)),
     ])  # fmt: skip
-    learned = MultiScaleLM(
-        opened, model=model, weights="learned", scales=(2, 3, 4), semantic=(0.7, 0, 1.1), columns=5, **options
-    )
+    learned = paper(opened, model=model, weights="learned", scales=(2, 3, 4), semantic=(0.7, 0, 1.1), columns=5, **options)
     numbers = [WORDS.index(word) for word in opened.forward.words(np.arange(learned.graph.words))]
     graph = {(numbers[i], numbers[j]): distance for (i, j), distance in edges_of(learned.graph).items()}
     assert graph == pytest.approx(edges, rel=1e-5)
     assert learned.level_weights == pytest.approx(weights, abs=2e-5) and (weights > 0).any()
-    flags = ["--rerank", "mslm", "--mslm.model", model, "--mslm.weights", "learned", "--mslm.mix", str(mix), *matching]
+    flags = [
+        "--rerank",
+        "mslm-paper",
+        "--mslm-paper.model",
+        model,
+        "--mslm-paper.weights",
+        "learned",
+        "--mslm-paper.mix",
+        str(mix),
+        *matching,
+    ]
     asked = "w03 w22 w17 w30 w08"
     run = command_line_run(opened, tmp_path, asked, "--hits", str(hits), *flags)
     docs, first = candidates(asked)

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/reproductions/mslm.md from the results of tools.reproduce.mslm and mslm_text.
+"""Tables and figures of docs/reproductions/mslm.md from the results of tools.papers.mslm and mslm_text.
 
 Tables replace the text between `<!-- NAME -->` and `<!-- /NAME -->` on the page; figures are written beside it.
 """
@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import ttest_rel
 
-from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.papers.mslm.text_levels import gaussian_pyramid
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.pyramid import COLOURS, plot_pyramid
-from tools.reproduce.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, SavedSimilarities, names, star
-from tools.reproduce.mslm_text import LEVELS
+from tools.papers.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, SavedSimilarities, names, star
+from tools.papers.mslm_text import LEVELS
 from tools.reproduce.pages import markdown_table, replace_between, rounded
 
 LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max": "local, max", "points": "interest points"}
@@ -203,7 +203,7 @@ def draw_weights(weights: dict[str, dict[str, np.ndarray]], levels: list[str], p
 def class_table(splits: list[dict]) -> str:
     """Mean accuracy by row and kernel; ▲▼ against the better of the two bags of words, paired t-test at 0.05.
 
-    `splits` are the results of `tools.reproduce.mslm_text`, one per split.
+    `splits` are the results of `tools.papers.mslm_text`, one per split.
     """
     kernels = list(splits[0]["accuracy"])
     rows = []

@@ -1,9 +1,9 @@
 """Regenerates the classification results behind docs/reproductions/mslm.md (the form of the paper's Table 2 and Figure 4).
 
-    python -m tools.reproduce.mslm_text class_trecq --splits 20 --scratch SCRATCH
+    python -m tools.papers.mslm_text class_trecq --splits 20 --scratch SCRATCH
 
 Every split draws training and test texts at random. Its accuracies are appended to SCRATCH/mslm-NAME.jsonl, one line per split,
-so that a run can be continued; `tools.reproduce.mslm report` reads them.
+so that a run can be continued; `tools.papers.mslm report` reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Regenerates the retrieval tables and figures of docs/reproductions/mslm.md.
 
-    python -m tools.reproduce.mslm score cran --scratch SCRATCH    # per-level similarities, kept in SCRATCH
-    python -m tools.reproduce.mslm report --scratch SCRATCH        # tables and figures from what is there
+    python -m tools.papers.mslm score cran --scratch SCRATCH    # per-level similarities, kept in SCRATCH
+    python -m tools.papers.mslm report --scratch SCRATCH        # tables and figures from what is there
 
 Collections are read from KERNELSEARCH_COLLECTIONS (default ../shared/collections). Each collection is scored once in three
 settings; everything else (draws of training queries, tests, figures) comes from the kept similarities.
@@ -17,11 +17,11 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from kernelsearch.core.measures import average_precision
-from kernelsearch.kernels.pyramid.matching import local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from kernelsearch.papers.mslm.matching import Global, local_score
+from kernelsearch.papers.mslm.reranker import PaperMultiScaleLM
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option, judged_topics
 
@@ -62,9 +62,10 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
     queries = index.lucene.queries([topics[qid] for qid in judged], judged)
     levels, options = SETTINGS[setting]
     spatial, semantic = [s.spatial for s in levels], [s.semantic for s in levels]
-    reranker = MultiScaleLM(index, mode="max", scales=spatial, semantic=semantic, **options)
+    options = {**options, "step": 0}
+    reranker = PaperMultiScaleLM(index, mode="max", scales=spatial, semantic=semantic, **options)
     finite = [s for s in levels if s.spatial < INF]
-    across = MultiScaleLM(
+    across = PaperMultiScaleLM(
         index, mode="points", scales=[s.spatial for s in finite], semantic=[s.semantic for s in finite], **options
     )
     across.graph = reranker.graph
@@ -95,7 +96,7 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
         side, columns, places = reranker.matcher.local_similarity(rows, texts, level)
         for mode in ("mean", "sum", "max"):
             out[mode].append(local_score(columns, side.weights, places, mode))
-    matcher = type(reranker.matcher)(reranker.scales, "global", reranker.matcher.divergence, reranker.matcher.width)
+    matcher = Global(reranker.scales, divergence=reranker.matcher.divergence)
     out["global"] = list(matcher.scores(rows, texts).T)
     rows = across.rows(query)
     candidates = iter(across.matcher.scores(rows, across.texts(rows, docs)).T)
@@ -206,7 +207,7 @@ def main() -> None:
                 score(name, setting, arguments.collections, arguments.scratch)
                 print(f"{name} {setting}: scored")
         return
-    from tools.reproduce.mslm_report import report
+    from tools.papers.mslm_report import report
 
     report(arguments.scratch, retrieval=not arguments.text_only)
 

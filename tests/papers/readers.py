@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.papers.classify.text_files import read_texts
+from kernelsearch.papers.ltr.letor import read_letor
 from kernelsearch.papers.reproduce.conditions import SHIPPED, read_conditions
 from kernelsearch.rerankers.pert.expansion import read_perturbations
 

@@ -13,10 +13,8 @@ import kernelsearch
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import CombSUM
-from kernelsearch.learning.ranking.letor import LetorTable
 from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
@@ -26,7 +24,6 @@ from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import followed_by
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
-from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
 from kernelsearch.rerankers.fusion.features import READ, Features, best_ranks, parse
 from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
 from kernelsearch.rerankers.fusion.pool import Pool
@@ -429,17 +426,6 @@ def test_the_learner_of_a_fusion_chooses_among_known_weights_and_nets_pulled_tow
     assert (best.folds, best.random_state) == (3, 7) and 0 < best.caution < 1
     plain = anchored_learner(("cosine", "rm"), {})
     assert plain.inputs == () and all(learner.start is None for learner in plain.candidates.values())
-
-
-def test_measures_of_a_feature_file_break_ties_against_relevance():
-    """Row 1 has the grade and the score of others; the second query has nothing relevant."""
-    table = LetorTable(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
-    scores = np.array([0.5, 0.5, 1.0, 0.1, 0.7])
-    evaluation = evaluate_scores(table, scores, parse_measures(["AP", "P@1"]), "file")
-    assert evaluation.mean("AP") == pytest.approx((0.5 + 1) / 2) and evaluation.mean("P@1") == pytest.approx(0.5)
-    fractions = LetorTable(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
-    with pytest.raises(InputError, match=r"file: row 2: grade 0\.5 is not a whole number"):
-        evaluate_scores(fractions, scores, parse_measures(["AP"]), "file")
 
 
 def test_queries_are_recognised_by_terms_and_weights():

@@ -67,8 +67,6 @@ LEVELS = {"scales": (1.0, 4.0)}
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("klsa", "random_state"): {"neighbours": "ivf"},  # the default of larger collections, as the solver by chance is
-    **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
-    **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
     ("fusion", "random_state"): {"negatives": 5},
     # Options of the levels: their learned weights are compared.
     **{("mslm", option): LEVELS for option in ("hits", "mode", "divergence", "scales", "semantic", "eta", "rows", "weighting")},
@@ -91,6 +89,7 @@ FITTED_TEXTS = {
     ("klsa", "field"): ["title"],
     ("fusion", "features"): ["first cosine"],
     ("fusion", "sources"): ["rm3"],
+    ("fusion", "learner"): ["combsum", "simlistmkl"],
 }
 #: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
 FITTED_ELSEWHERE = {

@@ -1,4 +1,4 @@
-"""`fusion`: learns the weights of kernels and methods from judgements, clicks or a file of features.
+"""`fusion`: learns the weights of kernels and methods from judgements or clicks.
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
 """
@@ -15,23 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import opened_log
-from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
-from kernelsearch.core.execution import Engine
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.folds import related_groups
 from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.far_queries import find_far_queries
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import (
     DEFAULT_CONTEXT,
     Context,
     Explanation,
-    FittedFeatures,
     OpenedIndex,
     Reranker,
     TrainingData,
@@ -40,7 +35,6 @@ from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
 from kernelsearch.rerankers.fusion.evidence import read_runs
-from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model
 from kernelsearch.rerankers.fusion.features import SOURCES as SOURCES_FLAG
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
@@ -174,9 +168,8 @@ class FusionReranker(FusedReranker[FusionSettings]):
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
-        if settings.learner == "best" and settings.parameters():
-            flag = Flag(next(iter(settings.parameters())).replace("_", "-"), "fusion")
-            raise OptionError("belongs to a learner; name it with ", Flag("learner", "fusion"), option=flag)
+        # Made here first: an unknown learner is refused before the work. The table of features is normalised already.
+        named = make_learner(settings.learner, normalise="none", random_state=settings.random_state)
         folder = data.folder(index, "fusion")
         plan = _plan(index, settings)
         topics, judged = training_topics(data)
@@ -188,10 +181,10 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 index,
                 plan.recipe,
                 plan.sources,
-                BM25Model(settings.k1, settings.b),
+                BM25Model(),
                 training,
                 settings.depth,
-                settings.normalise,
+                "z",
                 read_runs(settings.runs, Flag("runs", "fusion")),
             ),
             queries,
@@ -200,9 +193,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
             random_state=settings.random_state,
             progress=data.progress,
         )
-        learner, ranked_by_input = _learned(table, plan, queries, judged, settings, data.engine)
+        learner, ranked_by_input = _learned(table, plan, queries, judged, settings, named)
         notes: dict[str, Any] = {
-            "normalise": settings.normalise,
+            "normalise": "z",
             "sources": list(plan.sources),
             "queries": len(np.unique(table.qid)),
             "rows": len(table.y),
@@ -211,24 +204,6 @@ class FusionReranker(FusedReranker[FusionSettings]):
         }
         files = {FILE: "".join(training.lines())} if training.queries else {}
         return models.save(folder, learner, plan.recipe, notes, files, index.fingerprint)
-
-    @classmethod
-    def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
-        """Learns from a LETOR file (`data.ltr`) and saves the model; measures it on a second one (`data.ltr_test`)."""
-        assert data.ltr is not None
-        if data.output is None:
-            raise OptionError(Flag("output"), " is not given: a model learned from a feature file belongs to no index")
-        folder = data.output
-        refuse_foreign(folder)  # before the work
-        table = read_letor(data.ltr)
-        test = read_letor(data.ltr_test, table.X.shape[1]) if data.ltr_test is not None else None
-        learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
-        save_model(folder, learner, table)
-        if test is None:
-            return FittedFeatures(folder)
-        scores = load_model(folder).predict(test.X, test.qid)
-        evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test or "")
-        return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
 
 
 class InputReranker(FusedReranker[FusionSettings]):
@@ -299,18 +274,18 @@ def _learned(
     queries: Sequence[Query],
     judged: Mapping[str, Mapping[str, int]],
     settings: FusionFitSettings,
-    engine: Engine,
+    named: Learner,
 ) -> tuple[Learner, dict[str, Any]]:
     """The fitted learner, and notes for the model on the queries that an input ranks instead: all, those far away, or none.
 
-    `table` has the features of `queries`, which were `judged`; `plan` says what they are, `settings` how to learn, and `engine`
-    computes.
+    `table` has the features of `queries`, which were `judged`; `plan` says what they are, `settings` how to learn, and
+    `named` is the unfitted learner that they name.
     """
-    default_recipe = settings.features == RECIPE and plan.sources and settings.normalise == "z"
+    default_recipe = settings.features == RECIPE and plan.sources
     as_auto = {models.AS_AUTO: plan.vectors or "none"} if default_recipe else {}
     count = len(np.unique(table.qid))
     if settings.learner != "best":
-        return _named_learner(table, settings, engine), {}
+        return fit_learner(named, table.X, table.y, table.qid), {}
     if count < ENOUGH_QUERIES and plan.weights:
         logger.info(
             "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
@@ -327,22 +302,9 @@ def _learned(
         return best, as_auto if best.choice_ == "auto" else {}
     best.take(far.near, table.X, table.y, table.qid)
     log_choice(best, FUSION.name, f"{count} queries", far)
-    weights = zip(plan.recipe, best.make(far.far).get_params()["weights"], strict=True)
+    weights = zip(plan.recipe, (best.candidates or {})[far.far].get_params()["weights"], strict=True)
     note = {models.LIMIT: far.limit, models.WEIGHTS: {name: weight for name, weight in weights if weight}}
     return best, {models.FAR: {**note, **(as_auto if far.far == "auto" else {}), "cross_validated": list(far.scores)}}
-
-
-def _named_learner(table: TrainingTable, settings: FusionFitSettings, engine: Engine) -> Learner:
-    """The learner that `settings` name, fitted on `table`."""
-    learner = make_learner(
-        settings.learner,
-        normalise="none",  # the table is normalised already
-        random_state=settings.random_state,
-        parameters=settings.parameters(),
-        owner=settings.owner,
-    )
-    fit_learner(learner, table.X, table.y, table.qid, engine)
-    return learner
 
 
 def _best_learner(
@@ -403,7 +365,7 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
             option=Flag(missing),
         )
     if data.clicks is None:
-        parts = "learns from ", Flag("topics"), " and ", Flag("qrels"), ", from ", Flag("clicks"), ", or from ", Flag("ltr")
+        parts = "learns from ", Flag("topics"), " and ", Flag("qrels"), ", or from ", Flag("clicks")
         raise OptionError(*parts, "; none was given", option=Flag("rerank", value="fusion"))
     with opened_log(data.clicks) as log:
         logged = list(log.all_queries())

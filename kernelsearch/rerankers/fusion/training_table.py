@@ -14,7 +14,7 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
-from kernelsearch.learning.ranking.choose import CompleteList
+from kernelsearch.learning.ranking.cross_validation import CompleteList
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.features import Features

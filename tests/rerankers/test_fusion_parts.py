@@ -527,10 +527,11 @@ def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, mo
 
 
 @pytest.mark.parametrize("normalise", ["z", "minmax", "none"])
-def test_features_are_normalised_as_in_training(index, tmp_path, normalise):
+def test_features_are_normalised_as_the_model_says(index, tmp_path, normalise):
     data = TrainingData(topics={"1": "pump water"}, qrels={"1": {"b": 1}}, output=tmp_path / "m")
     fitted = {"features": "first cosine", "sources": "none", "learner": "combsum", "depth": 5}
-    FusionReranker.method.fit(index, data, normalise=normalise, **fitted)
+    FusionReranker.method.fit(index, data, **fitted)
+    rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update(normalise=normalise))
     query, candidates = listed(index, "pump seal tap")
     reranker = FusionReranker(index, model=str(tmp_path / "m"), depth=3)
     ((pool, table),) = reranker.pool_tables([query], [candidates], Context())

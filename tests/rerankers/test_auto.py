@@ -15,7 +15,8 @@ from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.base import FusedReranker
-from kernelsearch.rerankers.fusion.features import READ, Features, parse
+from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.features.reordered import READ
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts
@@ -144,7 +145,7 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
     monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", matched)
     query = demo_index.query("paint flaking off the ceiling")
     candidates = demo_index.lucene.search([query], 1000)[0]
-    monkeypatch.setattr("kernelsearch.rerankers.fusion.features.READ", 15)
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.features.reordered.READ", 15)
     names, weights = list(READING_WEIGHTS), np.array(list(READING_WEIGHTS.values()))
     pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [candidates], candidates.depth)[0]
     head = Candidates(pool.docs[:15], pool.scores[:15])

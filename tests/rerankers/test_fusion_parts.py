@@ -19,16 +19,18 @@ from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.fusion import base, part_features
+from kernelsearch.rerankers.fusion import base
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import followed_by
-from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
-from kernelsearch.rerankers.fusion.features import READ, Features, best_ranks, parse
+from kernelsearch.rerankers.fusion.features import Features, identifiers, of_kind, parse
+from kernelsearch.rerankers.fusion.features.evidence import read_runs
+from kernelsearch.rerankers.fusion.features.reordered import READ
+from kernelsearch.rerankers.fusion.features.table import best_ranks
 from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY
-from kernelsearch.rerankers.fusion.reranker import FusionReranker, kinds, query_key
+from kernelsearch.rerankers.fusion.reranker import FusionReranker, query_key
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 from tests.conftest import build_texts, rewrite_meta
@@ -135,7 +137,7 @@ def test_identifiers_are_searched_by_their_most_frequent_terms(tmp_path, monkeyp
     """Weighted by the word's idf over their own; the word itself is one of them."""
     texts = ["read_file", "read_file open_file", "file reader", "open_file file", "read_file", "other words"]
     index = kernelsearch.build(tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
-    monkeypatch.setattr(part_features, "SEARCHED", searched)
+    monkeypatch.setattr(identifiers, "SEARCHED", searched)
     feature = Features(index, ["parts"]).features[0]
     query = Query("", ("file",), (2.0,), "1")
     expanded = feature.expanded(query)
@@ -433,7 +435,7 @@ def test_queries_are_recognised_by_terms_and_weights():
     assert query_key(one) == query_key(Query("y", ("b", "a"), (2.0, 1.0), "9")) and len(query_key(one)) == 12
     others = [Query("x", ("a", "b"), (2.0, 1.0)), Query("x", ("a",), (1.0,)), Query("x", ("ab",), (1.0,)), Query("x", (), ())]
     assert len({query_key(query) for query in (one, *others)}) == 5
-    assert kinds(("bm25:k1=2", "first"), ("votes:power=2", "bm25")) == {"bm25", "first", "votes"}
+    assert of_kind("bm25", ("bm25:k1=2", "first", "votes:power=2", "bm25")) == ("bm25:k1=2", "bm25")
 
 
 def test_an_earlier_batch_of_feedback_is_used_again_for_the_same_queries_only(index):

@@ -27,8 +27,8 @@ from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.fusion.feature_kinds import VotesSettings
 from kernelsearch.rerankers.fusion.features import Features, parse, parse_recipe
+from kernelsearch.rerankers.fusion.features.scores import VotesSettings
 from kernelsearch.rerankers.fusion.learners import anchored_learner
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES

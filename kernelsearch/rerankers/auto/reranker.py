@@ -48,8 +48,8 @@ from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Part
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart, extended
-from kernelsearch.rerankers.fusion.feature import Feature
 from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.features.base import Feature
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 from kernelsearch.vectors.nearness import NEIGHBOURS
 

@@ -18,8 +18,8 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker
-from kernelsearch.rerankers.fusion.feature import Feature
 from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.features.base import Feature
 from kernelsearch.rerankers.fusion.settings import DepthSettings
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 

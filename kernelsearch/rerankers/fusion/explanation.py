@@ -14,9 +14,9 @@ from kernelsearch.kernels.ranking_models import POSTERIOR_SHARPNESS, posterior_w
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, feedback_note
-from kernelsearch.rerankers.fusion.evidence import DenseFeature
-from kernelsearch.rerankers.fusion.feature import CERTAINTY, FEEDBACK, MATCH, WORDS
-from kernelsearch.rerankers.fusion.features import HybridFeature, ReadFeature
+from kernelsearch.rerankers.fusion.features.base import CERTAINTY, FEEDBACK, MATCH, WORDS
+from kernelsearch.rerankers.fusion.features.evidence import DenseFeature
+from kernelsearch.rerankers.fusion.features.reordered import HybridFeature, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY as CERTAINTY_FEATURE
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, READING_SHARPNESS

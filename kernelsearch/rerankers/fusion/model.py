@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,11 +57,11 @@ class FusionModel:
         total = float(shares.sum())
         return np.asarray(shares / total if total > 0 else shares, dtype=np.float64)
 
-    def effective(self) -> FusionModel:
+    def effective(self, needed: Collection[str] = ()) -> FusionModel:
         """The model without features of weight 0, which gives the same scores; itself if its learner isn't a weighted sum.
 
-        Weights that may not be negative are often exactly 0, and a feature takes as long to compute with any weight. Features
-        of run files stay: a run that is given for one of them must not be refused as one that has no effect.
+        Weights that may not be negative are often exactly 0, and a feature takes as long to compute with any weight. The
+        features `needed` stay.
         """
         learner = copy(self.learner)
         if isinstance(learner, LinearLearner):
@@ -73,7 +73,7 @@ class FusionModel:
         if weights.shape != (len(self.recipe),):  # a damaged model, which the learner refuses
             return self
         features = zip(self.recipe, weights, strict=True)
-        used = [number for number, (name, weight) in enumerate(features) if weight or name.startswith("run:")] or [0]
+        used = [number for number, (name, weight) in enumerate(features) if weight or name in needed] or [0]
         learner.features_ = len(used)
         if isinstance(learner, LinearLearner):
             learner.weights_ = weights[used]

@@ -34,9 +34,9 @@ from kernelsearch.rerankers.base import (
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
-from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.features import SOURCES as SOURCES_FLAG
-from kernelsearch.rerankers.fusion.features import parse_recipe
+from kernelsearch.rerankers.fusion.features import of_kind, parse_recipe
+from kernelsearch.rerankers.fusion.features.evidence import read_runs
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.recipes import (
     AUTO_WEIGHTS,
@@ -69,16 +69,16 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 path=index.name,
             )
         self._saved = index.opened(models.load, path)  # others share it as long as it is referred to
-        self.model = self._saved.effective()
-        if "normalise" not in self.model.notes:
-            raise OptionError(
-                path, " was learned from a feature file, whose columns no index has", option=Flag("model", "fusion")
-            )
+        flag = Flag("model", "fusion")
+        if "normalise" not in self._saved.notes:
+            raise OptionError(path, " was learned from a feature file, whose columns no index has", option=flag)
+        # A run that is given for a feature must not be refused as one that has no effect.
+        self.model = self._saved.effective(of_kind("run", self._saved.recipe, flag))
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
         self.runs = read_runs(self.settings.runs, Flag("runs", "fusion"))
-        if "votes" in kinds(self.recipe, self.sources) or models.FAR in self.model.notes:
+        if of_kind("votes", (*self.recipe, *self.sources), flag) or models.FAR in self.model.notes:
             self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
         self._input = self._make_input()
@@ -174,7 +174,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         plan = _plan(index, settings)
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
-        training = TrainingQueries.of(queries, judged) if "votes" in kinds(plan.recipe, plan.sources) else TrainingQueries()
+        training = TrainingQueries.of(queries, judged) if of_kind("votes", (*plan.recipe, *plan.sources)) else TrainingQueries()
         table = training_table(
             data.engine,
             FeaturePlan(
@@ -326,11 +326,6 @@ def query_key(query: Query) -> str:
     """A short hash of a query's terms and weights, by which a model recognises its training queries."""
     text = "\x1f".join(f"{term}={weight:g}" for term, weight in sorted(zip(query.terms, query.weights, strict=True)))
     return hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=6).hexdigest()
-
-
-def kinds(*recipes: Sequence[str]) -> set[str]:
-    """The kinds of features that recipes name: `bm25` for `bm25:k1=2`."""
-    return {name.partition(":")[0] for recipe in recipes for name in recipe}
 
 
 def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[str, int]]]:

@@ -5,7 +5,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.api.pipeline import FirstStage, Pipeline
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.kernels.pyramid.matching import Matcher
@@ -14,19 +14,24 @@ from kernelsearch.rerankers.auto import reranker as auto_reranker
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.fusion.base import FusedReranker
+from kernelsearch.rerankers.fusion.base import PooledReranker
 from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.rerankers.fusion.features.reordered import READ
+from kernelsearch.rerankers.fusion.inputs import Inputs
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts
 
 
-class FirstAndFeedback(FusedReranker[AutoSettings]):
+class FirstAndFeedback(PooledReranker[AutoSettings]):
     """A fusion whose features share searches and expansions within a query."""
 
-    method, normalise = AutoReranker.method, "z"
-    learner, recipe, sources = CombSUM(normalise="none"), ("first", "rm", "rm3", "rocchio", "klsa"), ("rm", "rm3")
+    method = AutoReranker.method
+    learner, recipe = CombSUM(normalise="none"), ("first", "rm", "rm3", "rocchio", "klsa")
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.inputs = Inputs(index, self.recipe, sources=("rm", "rm3"), depth=self.settings.depth, option=Flag("rerank"))
 
     def importance(self):
         return np.full(len(self.recipe), 1 / len(self.recipe))
@@ -79,8 +84,9 @@ def test_feedback_documents_are_matched_once(demo_index, monkeypatch):
     queries = demo_index.lucene.queries(list(read_topics(DEMO / "topics.tsv").values())[:3])
     lists = demo_index.lucene.search(queries, 100)
     reranker, context = AutoReranker(demo_index), Context(hits=100)
-    pools = [pool.docs for pool, _ in reranker.pool_tables(queries, lists, context)]
-    matched = [best.docs for best, _ in reranker.tables(queries, lists, context)]
+    pairs = list(zip(queries, lists, strict=True))
+    pools = [reranker.inputs.table(*pair, context)[0].docs for pair in pairs]
+    matched = [reranker.fused(*pair, context).candidates.docs for pair in pairs]
     expected = [len(np.union1d(best, pool[:READ])) for best, pool in zip(matched, pools, strict=True)]
     scored.clear()
     AutoReranker(demo_index).apply_batch(queries, lists, context)

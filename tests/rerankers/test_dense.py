@@ -230,7 +230,7 @@ def test_dense_rm_is_the_inner_product_with_the_posterior_mean(index):
 
 def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path):
     reranker = AutoReranker(index)
-    assert reranker.recipe[-1] == "dense:m" and reranker.sources == ("rm", "dense:m")
+    assert reranker.recipe[-1] == "dense:m" and reranker.inputs.sources == ("rm", "dense:m")
     assert "dense:m" not in AutoReranker(index, vectors="none").recipe and "dense:m" not in AutoReranker(tiny).recipe
     query = index.query("washer", "1")
     ranked = reranker.apply(query, index.lucene.search([query], 10)[0], Context(hits=10))

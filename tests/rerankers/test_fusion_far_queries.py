@@ -67,7 +67,7 @@ def test_an_input_ranks_the_candidates_of_all_sources(demo_index, model):
     divided = FusionReranker(demo_index, model=with_note(model, limit=2.0))
     query, context = demo_index.query("cold tap"), Context(hits=100)
     listed = demo_index.lucene.search([query], 2)[0]
-    pool = set(divided.tables([query], [listed], context)[0][0].docs.tolist())
+    pool = set(divided.inputs.table(query, listed, context)[0].docs.tolist())
     added = pool - set(listed.docs.tolist())
     out = divided.apply(query, listed, context)
     assert added and set(out.docs.tolist()) == pool

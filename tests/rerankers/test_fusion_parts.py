@@ -19,9 +19,9 @@ from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.fusion import base
+from kernelsearch.rerankers.fusion import inputs as inputs_module
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.base import followed_by
+from kernelsearch.rerankers.fusion.base import extended
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
 from kernelsearch.rerankers.fusion.features import Features, identifiers, of_kind, parse
 from kernelsearch.rerankers.fusion.features.evidence import read_runs
@@ -156,11 +156,11 @@ def test_identifiers_are_searched_by_their_most_frequent_terms(tmp_path, monkeyp
     assert set(forward.docids.take(found)) == {"0", "1", "4"} | ({"2", "3"} if searched > 1 else set())
 
 
-def test_a_list_is_followed_by_what_it_lacks_with_falling_scores():
+def test_a_list_is_followed_by_the_others_with_falling_scores():
     best = Candidates(np.array([5, 2], dtype=np.int32), np.array([3.0, 1.0]))
-    others = np.array([2, 7, 9, 5, 1], dtype=np.int32)
+    others = np.array([7, 9, 1], dtype=np.int32)
     for limit, docs in ((10, [5, 2, 7, 9, 1]), (3, [5, 2, 7]), (1, [5])):
-        ranked = followed_by(best, others, limit)
+        ranked = extended(best, others, limit)
         assert ranked.docs.tolist() == docs and ranked.scores.tolist() == [3.0, 1.0, 0.0, -1.0, -2.0][: len(docs)]
 
 
@@ -179,13 +179,13 @@ def model(index, tmp_path_factory):
 def test_the_length_of_a_list_is_that_of_the_first_stage(index, model):
     reranker = FusionReranker(index, model=model)
     query, candidates = listed(index, "seal water")
-    pool = reranker.pool_tables([query], [candidates], Context())[0][0]
+    pool, _ = reranker.inputs.table(query, candidates, Context())
     assert pool.depth > candidates.depth  # votes add a document
     for hits, expected in ((None, candidates.depth), (2, candidates.depth), (candidates.depth + 1, candidates.depth + 1)):
         assert reranker.apply(query, candidates, Context(hits=hits)).depth == expected
     empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
     voted = reranker.apply(index.query("water pumping"), empty, Context())
-    assert voted.depth == reranker.pool_tables([index.query("water pumping")], [empty], Context())[0][0].depth > 0
+    assert voted.depth == reranker.inputs.table(index.query("water pumping"), empty, Context())[0].depth > 0
 
 
 def test_documents_that_a_longer_pool_pushes_out_follow_in_the_lists_order(index, model):
@@ -205,17 +205,19 @@ def test_documents_that_a_longer_pool_pushes_out_follow_in_the_lists_order(index
 
 
 def test_the_last_tables_are_cached_and_no_others(index, model, monkeypatch):
-    monkeypatch.setattr(base, "CACHED_TABLES", 2)
-    reranker = FusionReranker(index, model=model)
+    monkeypatch.setattr(inputs_module, "CACHED_TABLES", 2)
+    inputs = FusionReranker(index, model=model).inputs
     texts = ["pump", "seal", "garden", "tap"]
     queries = [index.query(text) for text in texts]
     lists = index.lucene.search(queries, 10)
-    reranker.pool_tables(queries[:3], lists[:3], Context())
-    assert [key[0].text for key in reranker._tables] == ["seal", "garden"]
-    cached = next(iter(reranker._tables.values()))
-    assert reranker.pool_tables([queries[1]], [lists[1]], Context())[0] is cached
-    reranker.pool_tables([queries[3]], [lists[3]], Context())
-    assert [key[0].text for key in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
+    first, second, third, last = zip(queries, lists, strict=True)
+    for query, candidates in (first, second, third):
+        inputs.table(query, candidates, Context())
+    assert [key[0].text for key in inputs._tables] == ["seal", "garden"]
+    cached = next(iter(inputs._tables.values()))
+    assert inputs.table(*second, Context()) is cached
+    inputs.table(*last, Context())
+    assert [key[0].text for key in inputs._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
 
 
 @pytest.mark.parametrize("learner", ["combsum", "net"])
@@ -255,17 +257,17 @@ def test_a_run_whose_feature_has_weight_0_is_not_refused(index, tmp_path):
 
 
 def test_features_belong_to_the_first_stages_model(index, model):
-    reranker = FusionReranker(index, model=model)
+    inputs = FusionReranker(index, model=model).inputs
     bm25, other = Context(BM25Model(0.9, 0.4)), Context(DirichletModel(10.0))
-    first = reranker.features(bm25)
-    assert reranker.features(Context(BM25Model(0.9, 0.4))) is first
-    assert reranker.features(other) is not first and reranker.features(other).model == DirichletModel(10.0)
+    first = inputs.features(bm25)
+    assert inputs.features(Context(BM25Model(0.9, 0.4))) is first
+    assert inputs.features(other) is not first and inputs.features(other).model == DirichletModel(10.0)
 
 
 def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, model):
     reranker = FusionReranker(index, model=model)
     query, candidates = listed(index, "pump seal tap")
-    features = reranker.features(Context())
+    features = reranker.inputs.features(Context())
     (pool,) = features.pool([query], [candidates], 10)
     raw = features.tables([query], [pool])[0]
     deviation = raw.std(axis=0)
@@ -536,7 +538,7 @@ def test_features_are_normalised_as_the_model_says(index, tmp_path, normalise):
     rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update(normalise=normalise))
     query, candidates = listed(index, "pump seal tap")
     reranker = FusionReranker(index, model=str(tmp_path / "m"), depth=3)
-    ((pool, table),) = reranker.pool_tables([query], [candidates], Context())
+    pool, table = reranker.inputs.table(query, candidates, Context())
     raw = Features(index, ["first", "cosine"]).tables([query], [candidates.top(3)])[0]
     expected = {
         "none": raw,

@@ -33,10 +33,11 @@ from kernelsearch.rerankers.base import (
 )
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
+from kernelsearch.rerankers.fusion.base import FusedReranker, PooledReranker, apply_apart
 from kernelsearch.rerankers.fusion.features import SOURCES as SOURCES_FLAG
 from kernelsearch.rerankers.fusion.features import of_kind, parse_recipe
 from kernelsearch.rerankers.fusion.features.evidence import read_runs
+from kernelsearch.rerankers.fusion.inputs import Inputs
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.recipes import (
     AUTO_WEIGHTS,
@@ -54,10 +55,11 @@ Floats = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 
-class FusionReranker(FusedReranker[FusionSettings]):
+class FusionReranker(PooledReranker[FusionSettings]):
     """Ranks with a model that `kernelsearch.train --rerank fusion` made, on this index or on another."""
 
     method = FUSION
+    _training_votes: TrainingVotes | None = None
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -75,11 +77,20 @@ class FusionReranker(FusedReranker[FusionSettings]):
         # A run that is given for a feature must not be refused as one that has no effect.
         self.model = self._saved.effective(of_kind("run", self._saved.recipe, flag))
         self.learner, self.recipe = self.model.learner, self.model.recipe
-        self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
+        sources = tuple(self.model.notes["sources"])
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
-        self.runs = read_runs(self.settings.runs, Flag("runs", "fusion"))
-        if of_kind("votes", (*self.recipe, *self.sources), flag) or models.FAR in self.model.notes:
-            self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
+        if of_kind("votes", (*self.recipe, *sources), flag) or models.FAR in self.model.notes:
+            self._training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
+        self.inputs = Inputs(
+            index,
+            self.recipe,
+            sources=sources,
+            depth=self.settings.depth,
+            option=flag,
+            normalise=self.model.notes["normalise"],
+            training_votes=self._training_votes,
+            runs=read_runs(self.settings.runs, Flag("runs", "fusion")),
+        )
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
         self._input = self._make_input()
 
@@ -96,9 +107,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
     def _ranked_by_input(self, query: Query) -> bool:
         """Whether an input ranks `query`: one that was chosen for all queries, or for those far from the training queries."""
         far = self.model.notes.get(models.FAR)
-        if far is None or self.training_votes is None:
+        if far is None or self._training_votes is None:
             return self._input is not None
-        return self.training_votes.nearness(query) < float(far[models.LIMIT])
+        return self._training_votes.nearness(query) < float(far[models.LIMIT])
 
     def _make_auto(self, vectors: str) -> Reranker[Any]:
         """The method `auto`, which ranks where its weights were chosen: its z-scores are those of fewer documents.
@@ -157,11 +168,11 @@ class FusionReranker(FusedReranker[FusionSettings]):
 
         explanation = self._input.explain(query, candidates, doc, context)
         far = self.model.notes.get(models.FAR)
-        if far is not None and self.training_votes is not None:
+        if far is not None and self._training_votes is not None:
             add_reason(
                 explanation,
                 f"not by learned weights: the most similar training query has a cosine of "
-                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
+                f"{self._training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
             )
         return explanation
 
@@ -206,7 +217,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         return models.save(folder, learner, plan.recipe, notes, files, index.fingerprint)
 
 
-class InputReranker(FusedReranker[FusionSettings]):
+class InputReranker(PooledReranker[FusionSettings]):
     """Ranks by an input of a trained fusion, a weighted sum of features: the first stage, the match, or auto's weights.
 
     `fusion` is the trained fusion, whose candidates and normalisation it shares; `weights` are {feature: weight}.
@@ -218,8 +229,17 @@ class InputReranker(FusedReranker[FusionSettings]):
         super().__init__(fusion.index, **fusion.settings.to_dict())
         self.recipe = tuple(weights)
         self.learner = CombSUM(weights=list(weights.values()), normalise="none")
-        self.sources, self.normalise = fusion.sources, fusion.normalise
-        self.training_votes, self.runs = fusion.training_votes, fusion.runs
+        own = fusion.inputs
+        self.inputs = Inputs(
+            fusion.index,
+            self.recipe,
+            sources=own.sources,
+            depth=own.depth,
+            option=own.option,
+            normalise=own.normalise,
+            training_votes=own.training_votes,
+            runs=own.runs,
+        )
         self.features(DEFAULT_CONTEXT)
 
     def importance(self) -> Floats:

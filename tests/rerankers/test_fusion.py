@@ -16,7 +16,8 @@ from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
-from kernelsearch.rerankers.fusion.reranker import FusionReranker, training_topics
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.training import training_topics
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, rewrite_meta
 
@@ -173,8 +174,14 @@ def test_a_feature_files_model_is_not_a_reranker(demo_index, tmp_path):
 
 def test_an_unknown_learner_is_refused_before_the_work(demo_index, tmp_path):
     data = TrainingData(topics={"1": "tap"}, qrels={"1": {"no such document": 1}}, output=tmp_path / "m")
-    with pytest.raises(OptionError, match="learner: 'forest' is not one of best, combsum, net, simlistmkl"):
+    with pytest.raises(OptionError, match="fusion_learner: 'forest' is not one of best, combsum, net, simlistmkl"):
         FusionReranker.method.fit(demo_index, data, learner="forest")
+
+
+@pytest.mark.parametrize("name", ["trees", "leaves", "learning_rate", "C", "signed", "normalise"])
+def test_options_that_moved_say_where(demo_index, name):
+    with pytest.raises(OptionError, match=f"fusion_{name}: .*python -m kernelsearch.ltr"):
+        FusionReranker.method.fit(demo_index, TrainingData(), **{name: 1})
 
 
 def test_importing_the_package_does_not_load_xgboost():

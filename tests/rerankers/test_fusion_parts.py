@@ -30,8 +30,8 @@ from kernelsearch.rerankers.fusion.features.table import best_ranks
 from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY
-from kernelsearch.rerankers.fusion.reranker import FusionReranker, query_key
-from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes, query_key
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 from tests.conftest import build_texts, rewrite_meta
 

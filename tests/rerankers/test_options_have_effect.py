@@ -286,7 +286,7 @@ class ReachedError(Exception):
     ("name", "option", "value", "function", "expected"),
     [
         ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
-        ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
+        ("fusion", "folds", 7, "fusion.training.anchored_learner", {"folds": 7}),
     ],
 )
 def test_options_without_an_effect_on_scores_arrive(demo_index, tmp_path, monkeypatch, name, option, value, function, expected):

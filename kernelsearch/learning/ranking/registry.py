@@ -11,6 +11,8 @@ from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletNet
 
+#: The option that names a learner.
+LEARNER = Flag("learner")
 #: The group of entry points that other packages declare learners in.
 GROUP = "kernelsearch.learners"
 
@@ -23,13 +25,13 @@ def plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in LEARNERS}
 
 
-def learner_class(name: str) -> type[Learner]:
-    """The learner of that name; raises OptionError, with the names that exist, where there is none."""
+def learner_class(name: str, option: Flag = LEARNER) -> type[Learner]:
+    """The learner of that name; raises OptionError, which names `option`, where there is none."""
     if name in LEARNERS:
         return LEARNERS[name]
     if name not in plugins():
         known = [*LEARNERS, *plugins()]
-        raise OptionError(f"{name!r} is not one of best, {', '.join(known)}{nearest(name, known)}", option=Flag("learner"))
+        raise OptionError(f"{name!r} is not one of best, {', '.join(known)}{nearest(name, known)}", option=option)
     register(plugins()[name])
     kind: type[Learner] = plugins()[name].load()
     return kind

@@ -57,6 +57,19 @@ class Inputs:
         self._tables_lock = threading.Lock()
         self._features: tuple[Model, Features] | None = None
 
+    def of_recipe(self, recipe: Sequence[str]) -> Inputs:
+        """The same pools with the features of another `recipe`."""
+        return Inputs(
+            self.index,
+            recipe,
+            sources=self.sources,
+            depth=self.depth,
+            option=self.option,
+            normalise=self.normalise,
+            training_votes=self.training_votes,
+            runs=self.runs,
+        )
+
     def features(self, context: Context) -> Features:
         """The recipe's features for a first stage; those of the last first stage are cached."""
         cached = self._features

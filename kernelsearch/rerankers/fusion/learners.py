@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import Flag
 from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.far_queries import FarQueries
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.registry import LEARNERS, learner_class
+from kernelsearch.learning.ranking.registry import LEARNER, LEARNERS, learner_class
 from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.rerankers.fusion.recipes import MATCH, POSITIONS
 
@@ -22,18 +23,25 @@ logger = logging.getLogger(__name__)
 
 
 def make_learner(
-    name: str, *, folds: int = 5, candidates: Sequence[str] = tuple(LEARNERS), random_state: int = 0, **parameters: Any
+    name: str,
+    *,
+    folds: int = 5,
+    candidates: Sequence[str] = tuple(LEARNERS),
+    random_state: int = 0,
+    option: Flag = LEARNER,
+    **parameters: Any,
 ) -> Learner:
     """An unfitted learner: `best`, which chooses among `candidates` by cross-validation over `folds`, or another by name.
 
     `random_state` is the seed, and `parameters` are further ones by name; a learner gets those that it has. Raises OptionError
-    for an unknown name.
+    for an unknown name, which is the value of `option`.
     """
     values = {"random_state": random_state, **parameters}
     made = {}
     for kind in candidates if name == "best" else (name,):
-        known = learner_class(kind)().get_params()
-        made[kind] = learner_class(kind)(**{key: value for key, value in values.items() if key in known})
+        learner = learner_class(kind, option)
+        known = learner().get_params()
+        made[kind] = learner(**{key: value for key, value in values.items() if key in known})
     return Best(candidates=made, folds=folds, random_state=random_state) if name == "best" else made[name]
 
 

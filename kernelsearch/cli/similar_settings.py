@@ -10,7 +10,6 @@ from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.cli.settings import IndexReaderSettings
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
-from kernelsearch.rerankers.fusion.settings import LEARNERS
 from kernelsearch.similarity.groups import (
     Groups,
     groups_from_classes,
@@ -47,7 +46,7 @@ class SimilarSettings(IndexReaderSettings):
     )
     measures: tuple[str, ...] = option(MEASURES, "with --evaluate: measures, by their names in ir_measures")
     per_query: bool = option(False, "with --evaluate: print the values of every document as well")
-    learner: str = option("best", "learner that combines the kernels", choices=LEARNERS)
+    learner: str = option("best", "learner that combines the kernels: net, simlistmkl, combsum; best: by cross-validation")
     limit: int = option(1000, "largest number of documents to learn from or to evaluate", low=2)
     random_state: int = option(0, "seed for choosing these documents and for the learner", low=0)
     output: str | None = option(None, "folder to save the learned model in")

@@ -17,7 +17,7 @@ from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.engines import EngineSettings, make_engine
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import FittedFeatures, TrainingData
+from kernelsearch.rerankers.base import TrainingData
 
 #: Help of --rerank.
 METHODS = "method to fit, such as klsa or mslm (by the index), fusion (by --topics and --qrels) or rbm25 (by --clicks)"
@@ -32,8 +32,6 @@ class TrainSettings(EngineSettings, VectorFlags):
     topics: str | None = option(None, "training topics, for methods that learn from judgements: a file or irds:NAME")
     qrels: str | None = option(None, "relevance judgements of the training topics: a file or irds:NAME")
     clicks: str | None = option(None, "click log or database, for methods that learn from clicks")
-    ltr: str | None = option(None, "LETOR (svmlight) file of features to learn from, instead of an index")
-    ltr_test: str | None = option(None, "with --ltr: LETOR file to rank with the learned model, and to measure")
     output: str | None = option(None, "folder to save the fitted state in; default: beside the index")
     memory_limit: str | None = option(None, "memory limit of the training, such as 4G; larger work is split into parts")
 
@@ -59,17 +57,14 @@ def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
     return parser
 
 
-def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> FittedFeatures:
+def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Path:
     """Fits the method that parsed `arguments` name; long steps report to `progress`.
 
-    Returns the folder where the fitted state was saved and, with `--ltr-test`, the measures on that file.
+    Returns the folder where the fitted state was saved.
     """
     settings = read_flags(TrainSettings, arguments)
     method = registry.method(arguments.rerank)
     limit = MemoryLimit.parse(settings.memory_limit)
-    for name in ("topics", "qrels", "clicks") if settings.ltr else ("ltr_test",):
-        if getattr(settings, name) is not None:
-            raise OptionError(f"--{name.replace('_', '-')}: has no effect {'with' if settings.ltr else 'without'} --ltr")
     options = {}
     for (owner, name), value in pipeline_pairs(arguments):
         if owner != method.name:
@@ -82,16 +77,12 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
             qrels=load_qrels(settings.qrels) if settings.qrels else {},
             clicks=Path(settings.clicks) if settings.clicks else None,
             output=Path(settings.output) if settings.output else None,
-            ltr=Path(settings.ltr) if settings.ltr else None,
-            ltr_test=Path(settings.ltr_test) if settings.ltr_test else None,
             memory_limit=limit,
             engine=engine,
             progress=progress,
         )
-        if data.ltr is not None:
-            return method.fit_features(data, **options)
         index = open_index(settings, progress, java_heap=limit.java_heap if limit else None)
-        return FittedFeatures(method.fit(index, data, **options))
+        return method.fit(index, data, **options)
 
 
 def train_from_flags(flags: list[str], *, progress: Progress = silent) -> Path:
@@ -99,4 +90,4 @@ def train_from_flags(flags: list[str], *, progress: Progress = silent) -> Path:
 
     Long steps report to `progress`.
     """
-    return train(make_parser("", "").parse_args(flags), progress=progress).path
+    return train(make_parser("", "").parse_args(flags), progress=progress)

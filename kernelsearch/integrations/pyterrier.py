@@ -235,9 +235,7 @@ class Fusion(pt.Estimator):
         frame, judged = _in_rank_order(topics_or_res_tr), as_qrels(qrels_tr)
         pairs = zip(frame["qid"], frame["docno"], strict=True)
         labels = np.array([judged.get(str(qid), {}).get(str(docno), 0) for qid, docno in pairs], dtype=np.float64)
-        self._learner = make_learner(
-            settings.learner, normalise=settings.normalise, folds=settings.folds, random_state=settings.random_state
-        )
+        self._learner = make_learner(settings.learner, folds=settings.folds, random_state=settings.random_state)
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

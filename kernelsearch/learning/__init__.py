@@ -1,6 +1,6 @@
 """Learners of rankings, and the solvers below them.
 
-The estimators can be imported from here, `from kernelsearch.learning import SimTripletSVM`, and follow
+The estimators can be imported from here, `from kernelsearch.learning import SimListMKL`, and follow
 scikit-learn's conventions.
 """
 
@@ -11,35 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelsearch.learning.ranking.choose import Best
-    from kernelsearch.learning.ranking.fusers import CombNonzero, CombSUM, TiedRRF
-    from kernelsearch.learning.ranking.letor import read_letor
-    from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
-    from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
-    from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+    from kernelsearch.learning.ranking.fusers import CombSUM
+    from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+    from kernelsearch.learning.ranking.triplets import SimTripletNet
 
 __all__ = [
-    "OASIS",
-    "OKWL",
     "Best",
-    "CombNonzero",
     "CombSUM",
-    "ExactSimListMKL",
-    "OnlineSimListMKL",
     "SimListMKL",
-    "SimTripletBoost",
     "SimTripletNet",
-    "SimTripletSVM",
-    "TiedRRF",
-    "read_letor",
 ]
 
 _MODULES = {
     "ranking.choose": ("Best",),
-    "ranking.fusers": ("TiedRRF", "CombNonzero", "CombSUM"),
-    "ranking.letor": ("read_letor",),
-    "ranking.online": ("OASIS", "OKWL", "OnlineSimListMKL"),
-    "ranking.simlistmkl": ("ExactSimListMKL", "SimListMKL"),
-    "ranking.triplets": ("SimTripletBoost", "SimTripletNet", "SimTripletSVM"),
+    "ranking.fusers": ("CombSUM",),
+    "ranking.simlistmkl": ("SimListMKL",),
+    "ranking.triplets": ("SimTripletNet",),
 }
 
 

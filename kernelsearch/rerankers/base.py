@@ -35,7 +35,6 @@ __all__ = [  # what a method imports, `Contribution` and `Explanation` included
     "Context",
     "Contribution",
     "Explanation",
-    "FittedFeatures",
     "OpenedIndex",
     "Part",
     "Reranker",
@@ -108,14 +107,6 @@ class CannotAct(Exception):
 
 
 @dataclass(frozen=True)
-class FittedFeatures:
-    """A model learned from a file of features: its folder, and its measures {name: value} on the test file, if there is one."""
-
-    path: Path
-    measures: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class TrainingData:
     """What a method is trained on and how; what the user doesn't name stays empty."""
 
@@ -123,8 +114,6 @@ class TrainingData:
     qrels: dict[str, dict[str, int]] = field(default_factory=dict)  #: {qid: {docid: grade}}
     clicks: Path | None = None  #: a click log
     output: Path | None = None  #: the folder to save to; None: the method's own beside the index
-    ltr: Path | None = None  #: a LETOR file of features, instead of an index
-    ltr_test: Path | None = None  #: a LETOR file to measure the model on
     memory_limit: MemoryLimit | None = None  #: a bound on the memory of training
     engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
@@ -193,11 +182,6 @@ class Reranker(ABC, Generic[S]):
         `settings` is an instance of the method's `fit_settings`. Raises OptionError for methods that need no training.
         """
         raise OptionError("needs no training", option=Flag("rerank", value=cls.method.name))
-
-    @classmethod
-    def fit_features(cls, data: TrainingData, settings: Any) -> FittedFeatures:
-        """Learns from a file of features, without an index. Raises OptionError for methods that can't."""
-        raise OptionError(Flag("rerank", value=cls.method.name), " doesn't learn from a file of features", option=Flag("ltr"))
 
     @abstractmethod
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:

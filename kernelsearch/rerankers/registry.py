@@ -29,7 +29,7 @@ from kernelsearch.core.plugins import PluginError, check_methods, register, sour
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.artefact_kinds import ArtefactKind
-    from kernelsearch.rerankers.base import FittedFeatures, OpenedIndex, Reranker, TrainingData
+    from kernelsearch.rerankers.base import OpenedIndex, Reranker, TrainingData
 
 #: The group of entry points that other packages declare methods in.
 GROUP = "kernelsearch.rerankers"
@@ -121,10 +121,6 @@ class Method:
                     "has no effect on ", Flag("rerank", value=self.name), ", which doesn't learn from it", option=Flag(name)
                 )
         return self.load().fit(index, data, self.read_fit_settings(options))
-
-    def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:
-        """Learns from the file of features in `data`, with options of train by name, and saves the model."""
-        return self.load().fit_features(data, self.read_fit_settings(options))
 
     def find_option(self, name: str, *, fit: bool = False) -> Option:
         """The option `name` of search, or of train with `fit`; raises OptionError for one that is unknown or moved."""

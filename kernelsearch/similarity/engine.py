@@ -138,9 +138,10 @@ class SimilarDocuments:
         `learner` is a name of `make_learner`; at most `limit` documents, drawn with `random_state`, are learned from. Returns
         the model's folder.
         """
-        refuse_foreign(output)  # before the work
+        refuse_foreign(output)  # before the work, as the name of the learner
+        unfitted = make_learner(learner, normalise="none", random_state=random_state)
         X, y, qid = self.training_table(truth, limit, random_state)
-        fitted = fit_learner(make_learner(learner, normalise="none", random_state=random_state), X, y, qid)
+        fitted = fit_learner(unfitted, X, y, qid)
         count = len(np.unique(qid))
         log_choice(fitted, "similar", f"{count} documents")
         path = models.save(output, fitted, self.recipe, {"documents": count, "rows": len(y)})

@@ -51,7 +51,7 @@ def test_a_python_program_reads_no_flags(tiny):
     calls = [
         (lambda: tiny.search("tap", rerank="klsa", klsa_z=0), "klsa_z: 0 is below 1"),
         (lambda: tiny.search("tap", rerank="kls"), "rerank: 'kls' is not one of auto"),
-        (lambda: tiny.train("fusion"), "rerank='fusion': learns from topics and qrels, from clicks, or from ltr"),
+        (lambda: tiny.train("fusion"), "rerank='fusion': learns from topics and qrels, or from clicks"),
         (lambda: tiny.similar("d1", kernels=["x"]), "kernels: unknown kernel 'x'"),
         (lambda: kernelsearch.evaluate(tiny.path, {"1": "tap"}, {"1": {"d1": 1}}, measures=["x"]), "measures: 'x' is not"),
         (lambda: tiny.row("--no-fee"), f"docid: '--no-fee' is not in {tiny.path}"),

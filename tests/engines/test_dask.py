@@ -20,9 +20,6 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.semantic.graph import cooccurrence_graph
-from kernelsearch.learning.ranking import boosting_on_dask
-from kernelsearch.learning.ranking.lists import Lists, mean_average_precision
-from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.rerankers.klsa.basis import fit_basis
@@ -201,51 +198,6 @@ def test_features_made_by_workers_train_the_same_fusion(cluster, demo_index, tmp
     strike.join(timeout=120)
     assert not strike.is_alive()
     assert files_below(tmp_path / "dask") == files_below(tmp_path / "local")
-
-
-def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
-    """Each worker holds half of the queries; features 0 and 1 decide, the others are noise."""
-    rng = np.random.default_rng(0)
-    X, qid = rng.standard_normal((1200, 6)), np.repeat(np.arange(40), 30)
-    y = (X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(1200) > 1.2).astype(float)
-    local = SimListMKL(trees=20).fit(X, y, qid)
-    distributed = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
-    scores = [learner.predict(X, qid) for learner in (local, distributed)]
-    lists = Lists.of(qid)
-    quality = [mean_average_precision(result, y, lists) for result in scores]
-    assert quality[0] == pytest.approx(quality[1], abs=0.01)
-    assert quality[1] > mean_average_precision(X[:, 0], y, lists)
-    assert np.corrcoef(*scores)[0, 1] > 0.98
-
-
-def test_trees_survive_a_worker_that_dies_over_them(cluster, monkeypatch):
-    """Trees of a second attempt are the same where the lost worker was replaced; a worker left alone adds in another order."""
-    counts, wait = [], boosting_on_dask._wait_for
-
-    def waited(client, workers):
-        wait(client, workers)
-        counts.append(len(cluster.workers()))
-
-    monkeypatch.setattr(boosting_on_dask, "_wait_for", waited)
-    rng = np.random.default_rng(0)
-    X, qid = rng.standard_normal((6000, 10)), np.repeat(np.arange(200), 30)
-    y = (X[:, 0] + X[:, 1] > 1.2).astype(float)
-    undisturbed = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
-    strike = kill_when(cluster, "fn", wait=0.5)  # the name that xgboost gives to the training of a worker's part
-    struck = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
-    strike.join(timeout=120)
-    assert not strike.is_alive()
-    assert counts
-    assert np.array_equal(struck, undisturbed) if counts == [2] else np.corrcoef(struck, undisturbed)[0, 1] > 0.98
-
-
-def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monkeypatch):
-    monkeypatch.setattr(boosting_on_dask, "ATTEMPTS", 1)
-    X, y = np.random.default_rng(0).standard_normal((6000, 10)), np.tile([0.0, 1.0], 3000)
-    strike = kill_when(cluster, "fn", wait=0.5)
-    with pytest.raises(InputError, match="engine dask: workers were lost 1 times while trees were grown"):
-        SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
-    strike.join(timeout=120)
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):

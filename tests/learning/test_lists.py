@@ -3,7 +3,7 @@
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, P
+from ir_measures import AP
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.learning.ranking.lists import (
@@ -12,8 +12,6 @@ from kernelsearch.learning.ranking.lists import (
     check_training,
     mean_average_precision,
     normalise_features,
-    precisions,
-    ranks,
     require_contrast,
     zscores,
 )
@@ -52,11 +50,9 @@ def test_measures_agree_with_ir_measures():
     scores, y = chance.permutation(len(qid)).astype(float), (chance.random(len(qid)) < 0.2).astype(float)
     qrels = {str(q): {str(row): int(y[row]) for row in np.flatnonzero(qid == q)} for q in range(12) if y[qid == q].any()}
     run = {str(q): {str(row): scores[row] for row in np.flatnonzero(qid == q)} for q in range(12)}
-    result = ir_measures.calc_aggregate([AP, P @ 1, P @ 10], qrels, run)
+    result = ir_measures.calc_aggregate([AP], qrels, run)
     lists = Lists.of(qid)
     assert mean_average_precision(scores, y, lists) == pytest.approx(result[AP])
-    at = precisions(scores, y, lists).mean(axis=0)
-    assert at[0] == pytest.approx(result[P @ 1]) and at[9] == pytest.approx(result[P @ 10])
 
 
 def test_what_is_not_a_table_is_refused():
@@ -74,13 +70,16 @@ def test_equal_scores_earn_no_average_precision():
     """Two relevant of four: constant scores give the AP of the worst order, (1/3 + 2/4) / 2, whatever the order of the rows."""
     for relevant in ([1.0, 1, 0, 0], [0.0, 0, 1, 1], [1.0, 0, 1, 0]):
         assert mean_average_precision(np.zeros(4), np.array(relevant), Lists.of(np.zeros(4))) == pytest.approx(5 / 12)
-    assert precisions(np.zeros(4), np.array([1.0, 1, 0, 0]), Lists.of(np.zeros(4)), 4)[0] == pytest.approx([0, 0, 1 / 3, 1 / 2])
 
 
 def test_average_precision_of_a_partial_tie_by_hand():
     """Scores 3, 2, 2, 1 with the first, the second and the last relevant: ranks 1, 3 and 4."""
     result = mean_average_precision(np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 0, 1]), Lists.of(np.zeros(4)))
     assert result == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+
+
+def test_nothing_relevant_has_no_average_precision():
+    assert mean_average_precision(np.array([3.0, 2.0]), np.zeros(2), Lists.of([0, 0])) == 0.0
 
 
 def test_labels_that_are_no_numbers_are_refused():
@@ -121,18 +120,6 @@ def test_one_list_of_all_rows():
     assert [rows.tolist() for rows in Lists.single(3)] == [[0, 1, 2]] and Lists.single(3).sizes.tolist() == [3]
     assert len(Lists.single(0)) == 0 and not list(Lists.single(0)) and not list(Lists.of([]))
     assert Lists.of(["b", "a", "b"]).sizes.tolist() == [1, 2]
-
-
-def test_precisions_of_lists_that_are_shorter_than_the_depth():
-    scores, y = np.array([3.0, 2.0, 1.0, 9.0]), np.array([1.0, 0.0, 1.0, 0.0])
-    result = precisions(scores, y, Lists.of([0, 0, 0, 1]), 5)
-    assert result == pytest.approx(np.array([[1, 1 / 2, 2 / 3, 2 / 4, 2 / 5]]))  # query 1 has nothing relevant
-    assert precisions(scores, np.zeros(4), Lists.of([0, 0, 0, 1])).shape == (0, 10)
-    assert mean_average_precision(scores, np.zeros(4), Lists.of([0, 0, 0, 1])) == 0.0
-
-
-def test_ranks_keep_the_order_of_equal_scores():
-    assert ranks(np.array([2.0, 5.0, 2.0, 7.0, 5.0])).tolist() == [4, 2, 5, 1, 3]
 
 
 @pytest.mark.parametrize(("table", "y", "message"), [

@@ -8,13 +8,16 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from kernelsearch import ltr, train
+from kernelsearch import ltr
 from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning.ranking.letor import read_letor
+from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.papers.ltr.files import LtrSettings, evaluate_scores
+from kernelsearch.papers.ltr.letor import LetorTable, read_letor
+from kernelsearch.papers.ltr.triplets import SimTripletSVM
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
-from kernelsearch.rerankers.fusion.learners import make_learner
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO
 
 
 def write_letor(path, X, y, qid):
@@ -171,34 +174,11 @@ def test_the_learning_rate_of_boost_scales_its_first_step(files, tmp_path):
 
 
 def test_best_passes_parameters_to_the_candidates_that_have_them():
-    best = make_learner("best", normalise="minmax", parameters={"trees": 3, "signed": True, "C": 0.5})
+    best = LtrSettings(normalise="minmax", trees=3, signed=True, C=0.5).make_learner()
     made = {name: learner.get_params() for name, learner in best.candidates.items()}
     assert made["simlistmkl"]["trees"] == 3 and made["svm"]["C"] == 0.5
     assert all(made[name]["signed"] for name in ("net", "svm", "boost"))
     assert {values["normalise"] for values in made.values()} == {"minmax"}
-
-
-def test_train_and_ltr_make_the_same_model(files, tmp_path, capsys):
-    flags = ["--fusion.learner", "svm", "--fusion.C", "0.3", "--fusion.signed", "--output", str(tmp_path / "a")]
-    train.main(["--rerank", "fusion", "--ltr", files[0], "--ltr-test", files[1], *flags])
-    first = capsys.readouterr().out.split()[-4:]
-    ltr.main(
-        [
-            "--train",
-            files[0],
-            "--predict",
-            files[1],
-            "--model",
-            str(tmp_path / "b"),
-            "--learner",
-            "svm",
-            "--C",
-            "0.3",
-            "--signed",
-        ]
-    )
-    assert capsys.readouterr().out.split()[-4:] == first
-    assert (np.load(tmp_path / "a" / "weights.npy") == np.load(tmp_path / "b" / "weights.npy")).all()
 
 
 def test_files_without_relevant_rows_are_scored_and_not_measured(files, tmp_path, capsys):
@@ -228,9 +208,6 @@ def test_rows_to_score_are_read_before_the_fit(files, tmp_path, monkeypatch):
     model = str(tmp_path / "m")
     with pytest.raises(InputError, match="missing: no such file"):
         ltr.main(["--train", files[0], "--folds", "2", "--model", model, "--predict", str(tmp_path / "missing")])
-    monkeypatch.setattr("kernelsearch.rerankers.fusion.reranker.fit_table", None)
-    with pytest.raises(InputError, match="missing: no such file"):
-        train.main(["--rerank", "fusion", "--ltr", files[0], "--ltr-test", str(tmp_path / "missing"), "--output", model])
     assert not (tmp_path / "m").exists()
 
 
@@ -242,15 +219,12 @@ def test_the_first_grade_that_is_no_whole_number_is_named(tmp_path):
         evaluate_scores(table, np.zeros(4), [], tmp_path / "t.txt")
 
 
-def test_what_is_refused(files, tmp_path, demo_index):
+def test_what_is_refused(files, tmp_path):
     model = str(tmp_path / "m")
     with pytest.raises(OptionError, match="trees: learner svm has no such parameter"):
         ltr.main(["--train", files[0], "--learner", "svm", "--trees", "3", "--model", model])
-    with pytest.raises(OptionError, match=r"fusion_learning_rate: learner svm has no such parameter"):
-        flags = ["--fusion.learner", "svm", "--fusion.learning-rate", "0.1", "--output", model]
-        train.main(["--rerank", "fusion", "--ltr", files[0], *flags])
-    with pytest.raises(OptionError, match=r"fusion_trees: belongs to a learner"):
-        train.main(["--rerank", "fusion", "--index", demo_index.name, "--fusion.trees", "3"])
+    with pytest.raises(OptionError, match="learner: 'forest' is not one of best, combsum, net"):
+        ltr.main(["--train", files[0], "--learner", "forest", "--model", model])
     with pytest.raises(OptionError, match=r"C: 0\.0 is below"):
         ltr.main(["--train", files[0], "--learner", "svm", "--C", "0", "--model", model])
     with pytest.raises(OptionError, match="folds: 9, but there are only 8"):
@@ -274,3 +248,23 @@ def test_a_model_of_an_index_is_not_applied_to_a_file(files, tmp_path):
     models.save(tmp_path / "m", learner, ["first", "rm3", "cosine"], {"normalise": "z", "sources": []})
     with pytest.raises(OptionError, match="was learned on an index"):
         ltr.main(["--model", str(tmp_path / "m"), "--predict", files[1]])
+
+
+def test_a_learner_of_the_papers_fuses_features_of_an_index(demo_index, tmp_path):
+    data = {"topics": read_topics(DEMO / "topics.tsv"), "qrels": read_qrels(DEMO / "qrels.txt"), "output": tmp_path / "m"}
+    options = {"features": "first rm3 cosine", "sources": "none", "depth": 50}
+    model = models.load(demo_index.train("fusion", learner="svm", **options, **data))
+    assert isinstance(model.learner, SimTripletSVM) and (model.learner.weights_ >= 0).all() and model.learner.weights_.any()
+    pipeline = demo_index.pipeline(["fusion"], fusion_model=str(tmp_path / "m"))
+    assert len(pipeline.search(demo_index.lucene.queries(["dripping tap"]))[0].docs) > 5
+
+
+def test_measures_of_a_feature_file_break_ties_against_relevance():
+    """Row 1 has the grade and the score of others; the second query has nothing relevant."""
+    table = LetorTable(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
+    scores = np.array([0.5, 0.5, 1.0, 0.1, 0.7])
+    evaluation = evaluate_scores(table, scores, parse_measures(["AP", "P@1"]), "file")
+    assert evaluation.mean("AP") == pytest.approx((0.5 + 1) / 2) and evaluation.mean("P@1") == pytest.approx(0.5)
+    fractions = LetorTable(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
+    with pytest.raises(InputError, match=r"file: row 2: grade 0\.5 is not a whole number"):
+        evaluate_scores(fractions, scores, parse_measures(["AP"]), "file")

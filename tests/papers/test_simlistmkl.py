@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
 from kernelsearch.learning.ranking.lists import list_average_precision
-from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
-from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
-from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletNet
+from kernelsearch.papers.ltr.exact import ExactSimListMKL
+from kernelsearch.papers.ltr.lambdas import lambdas, swap_deltas
+from kernelsearch.papers.ltr.online import OASIS, OKWL, OnlineSimListMKL
+from kernelsearch.papers.ltr.triplets import SimTripletBoost, SimTripletSVM
 
 
 def tables(queries=8, size=12, features=3, seed=0):

@@ -5,7 +5,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.api.pipeline import FirstStage, Pipeline
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import Flag, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.kernels.pyramid.matching import Matcher
@@ -14,18 +14,24 @@ from kernelsearch.rerankers.auto import reranker as auto_reranker
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.fusion.base import FusedReranker
-from kernelsearch.rerankers.fusion.features import READ, Features, parse
+from kernelsearch.rerankers.fusion.base import PooledReranker
+from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.features.reordered import READ
+from kernelsearch.rerankers.fusion.inputs import Inputs
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts
 
 
-class FirstAndFeedback(FusedReranker[AutoSettings]):
+class FirstAndFeedback(PooledReranker[AutoSettings]):
     """A fusion whose features share searches and expansions within a query."""
 
-    method, normalise = AutoReranker.method, "z"
-    learner, recipe, sources = CombSUM(normalise="none"), ("first", "rm", "rm3", "rocchio", "klsa"), ("rm", "rm3")
+    method = AutoReranker.method
+    learner, recipe = CombSUM(normalise="none"), ("first", "rm", "rm3", "rocchio", "klsa")
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.inputs = Inputs(index, self.recipe, sources=("rm", "rm3"), depth=self.settings.depth, option=Flag("rerank"))
 
     def importance(self):
         return np.full(len(self.recipe), 1 / len(self.recipe))
@@ -78,8 +84,9 @@ def test_feedback_documents_are_matched_once(demo_index, monkeypatch):
     queries = demo_index.lucene.queries(list(read_topics(DEMO / "topics.tsv").values())[:3])
     lists = demo_index.lucene.search(queries, 100)
     reranker, context = AutoReranker(demo_index), Context(hits=100)
-    pools = [pool.docs for pool, _ in reranker.pool_tables(queries, lists, context)]
-    matched = [best.docs for best, _ in reranker.tables(queries, lists, context)]
+    pairs = list(zip(queries, lists, strict=True))
+    pools = [reranker.inputs.table(*pair, context)[0].docs for pair in pairs]
+    matched = [reranker.fused(*pair, context).candidates.docs for pair in pairs]
     expected = [len(np.union1d(best, pool[:READ])) for best, pool in zip(matched, pools, strict=True)]
     scored.clear()
     AutoReranker(demo_index).apply_batch(queries, lists, context)
@@ -144,7 +151,7 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
     monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", matched)
     query = demo_index.query("paint flaking off the ceiling")
     candidates = demo_index.lucene.search([query], 1000)[0]
-    monkeypatch.setattr("kernelsearch.rerankers.fusion.features.READ", 15)
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.features.reordered.READ", 15)
     names, weights = list(READING_WEIGHTS), np.array(list(READING_WEIGHTS.values()))
     pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [candidates], candidates.depth)[0]
     head = Candidates(pool.docs[:15], pool.scores[:15])

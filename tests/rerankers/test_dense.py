@@ -20,7 +20,8 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion import recipes
-from kernelsearch.rerankers.fusion.features import HYBRID_VECTORS, Features, parse
+from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.features.reordered import HYBRID_VECTORS
 from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors import store
 from kernelsearch.vectors.__main__ import main as vectors_verb
@@ -229,7 +230,7 @@ def test_dense_rm_is_the_inner_product_with_the_posterior_mean(index):
 
 def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path):
     reranker = AutoReranker(index)
-    assert reranker.recipe[-1] == "dense:m" and reranker.sources == ("rm", "dense:m")
+    assert reranker.recipe[-1] == "dense:m" and reranker.inputs.sources == ("rm", "dense:m")
     assert "dense:m" not in AutoReranker(index, vectors="none").recipe and "dense:m" not in AutoReranker(tiny).recipe
     query = index.query("washer", "1")
     ranked = reranker.apply(query, index.lucene.search([query], 10)[0], Context(hits=10))
@@ -523,11 +524,11 @@ def test_deleted_documents_are_not_added(index, monkeypatch):
 
 def test_vectors_of_truncated_texts_weigh_less(index, monkeypatch):
     """By their reliability, in the order of feedback documents and in auto's sum; the source leaves out deleted documents."""
-    for module in ("feature", "recipes"):
+    for module in ("features.base", "recipes"):
         monkeypatch.setattr(f"kernelsearch.rerankers.fusion.{module}.reliability", lambda *documents: 0.4)
     hybrid = Features(index, ["hybrid:m/top"]).features[0]
     assert hybrid.weight == pytest.approx(0.4 * HYBRID_VECTORS)
-    assert recipes.hybrid_weights(index, "m")["dense:m"] == pytest.approx(0.4 * recipes.HYBRID_WEIGHTS["dense:NAME"])
+    assert recipes.hybrid_weights(index, "m")["dense:m"] == pytest.approx(0.4 * 3.0)
     live = np.array(index.forward.live)
     source, query = Features(index, ["dense:m"]).features[0], index.query("water", "1")
     (found,) = source.retrieve([query], [], 6)
@@ -540,7 +541,7 @@ def test_auto_without_positions_adds_the_weights_of_the_match_to_the_first_stage
     monkeypatch.setattr(index.forward, "has_positions", False)
     reranker = AutoReranker(index)
     weights = dict(zip(reranker.recipe, reranker.weights.tolist(), strict=True))
-    assert weights["first"] == recipes.HYBRID_WEIGHTS["mslm"] + recipes.HYBRID_WEIGHTS["first"] and "mslm" not in weights
+    assert weights["first"] == 0.75 + 0.75 and "mslm" not in weights
     assert reranker.importance() == pytest.approx(reranker.weights / sum(weights.values()))
 
 

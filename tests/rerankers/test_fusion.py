@@ -1,4 +1,4 @@
-"""`fusion` from end to end: training, applying, another index, clicks, feature files, explanations, refusals."""
+"""`fusion` from end to end: training, applying, another index, clicks, explanations, refusals."""
 
 import subprocess
 import sys
@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch import train as train_verb
 from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
-from kernelsearch.rerankers.fusion.reranker import FusionReranker, training_topics
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.training import training_topics
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, rewrite_meta
 
@@ -159,49 +160,28 @@ def test_a_recipe_with_an_unknown_feature_is_refused(demo_index, model, tmp_path
 def test_clear_words_for_what_is_missing(demo_index, tmp_path):
     with pytest.raises(ArtefactError, match="no fusion model here"):
         FusionReranker(demo_index, model=str(tmp_path / "none"))
-    with pytest.raises(OptionError, match="learns from topics and qrels, from clicks, or from ltr"):
+    with pytest.raises(OptionError, match="learns from topics and qrels, or from clicks"):
         FusionReranker.method.fit(demo_index, TrainingData())
     with pytest.raises(InputError, match="no training topic has a relevant document"):
         FusionReranker.method.fit(demo_index, TrainingData(topics={"1": "tap"}, qrels={"2": {"d": 1}}))
 
 
-def test_training_on_a_feature_file(tmp_path, capsys):
-    chance = np.random.default_rng(0)
-    lines = []
-    for qid in range(12):
-        for _ in range(10):
-            grade = int(chance.random() < 0.3)
-            lines.append(f"{grade} qid:{qid} 1:{grade + 0.1 * chance.random():.3f} 2:{chance.random():.3f}")
-    path = tmp_path / "train.txt"
-    path.write_text("\n".join(lines) + "\n")
-    train_verb.main(
-        [
-            "--ltr",
-            str(path),
-            "--ltr-test",
-            str(path),
-            "--rerank",
-            "fusion",
-            "--fusion.learner",
-            "svm",
-            "--output",
-            str(tmp_path / "m"),
-        ]
-    )
-    assert "1.0000" in capsys.readouterr().out
-    assert models.load(tmp_path / "m").recipe == ("column:1", "column:2")
-    with pytest.raises(OptionError, match="output is not given"):
-        train_verb.main(["--ltr", str(path), "--rerank", "fusion"])
-    with pytest.raises(OptionError, match="doesn't learn from a file of features"):
-        train_verb.main(["--ltr", str(path), "--rerank", "pert", "--output", str(tmp_path / "x")])
-
-
 def test_a_feature_files_model_is_not_a_reranker(demo_index, tmp_path):
-    path = tmp_path / "t.txt"
-    path.write_text("1 qid:1 1:1\n0 qid:1 1:0\n1 qid:2 1:1\n0 qid:2 1:0\n")
-    train_verb.main(["--ltr", str(path), "--rerank", "fusion", "--fusion.learner", "net", "--output", str(tmp_path / "m")])
+    models.save(tmp_path / "m", CombSUM().fit(np.ones((2, 1)), [1, 0]), ["column:1"])
     with pytest.raises(OptionError, match="learned from a feature file"):
         FusionReranker(demo_index, model=str(tmp_path / "m"))
+
+
+def test_an_unknown_learner_is_refused_before_the_work(demo_index, tmp_path):
+    data = TrainingData(topics={"1": "tap"}, qrels={"1": {"no such document": 1}}, output=tmp_path / "m")
+    with pytest.raises(OptionError, match="fusion_learner: 'forest' is not one of best, combsum, net, simlistmkl"):
+        FusionReranker.method.fit(demo_index, data, learner="forest")
+
+
+@pytest.mark.parametrize("name", ["trees", "leaves", "learning_rate", "C", "signed", "normalise"])
+def test_options_that_moved_say_where(demo_index, name):
+    with pytest.raises(OptionError, match=f"fusion_{name}: .*python -m kernelsearch.ltr"):
+        FusionReranker.method.fit(demo_index, TrainingData(), **{name: 1})
 
 
 def test_importing_the_package_does_not_load_xgboost():
@@ -290,7 +270,7 @@ def test_topics_without_judgements_teach_nothing():
     for half, message in (
         ({"topics": {"1": "tap"}}, "qrels: is needed with topics: rerank='fusion' learns from both together"),
         ({"qrels": {"1": {"d": 1}}}, "topics: is needed with qrels: rerank='fusion' learns from both together"),
-        ({}, "rerank='fusion': learns from topics and qrels, from clicks, or from ltr; none was given"),
+        ({}, "rerank='fusion': learns from topics and qrels, or from clicks; none was given"),
     ):
         with pytest.raises(OptionError, match=f"^{message}$"):
             training_topics(TrainingData(**half))

@@ -8,7 +8,7 @@ from kernelsearch.learning.ranking.far_queries import FarQueries
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, TrainingData
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion import reranker as fusion
+from kernelsearch.rerankers.fusion import training
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, rewrite_meta
@@ -67,7 +67,7 @@ def test_an_input_ranks_the_candidates_of_all_sources(demo_index, model):
     divided = FusionReranker(demo_index, model=with_note(model, limit=2.0))
     query, context = demo_index.query("cold tap"), Context(hits=100)
     listed = demo_index.lucene.search([query], 2)[0]
-    pool = set(divided.tables([query], [listed], context)[0][0].docs.tolist())
+    pool = set(divided.inputs.table(query, listed, context)[0].docs.tolist())
     added = pool - set(listed.docs.tolist())
     out = divided.apply(query, listed, context)
     assert added and set(out.docs.tolist()) == pool
@@ -125,7 +125,7 @@ def test_training_saves_what_ranks_far_queries(demo_index, tmp_path, monkeypatch
         seen.append((cases, nearness, choice))
         return FarQueries(0.35, "auto", "net, penalty 1", (0.4321, 0.3))
 
-    monkeypatch.setattr(fusion, "find_far_queries", find)
+    monkeypatch.setattr(training, "find_far_queries", find)
     data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / "m")
     features = "first rm bm25:field=title votes"
     with caplog.at_level("INFO"):
@@ -153,7 +153,7 @@ def test_the_method_auto_ranks_where_its_weights_are_those_of_the_default_recipe
     demo_index, tmp_path, monkeypatch, far, features, noted
 ):
     topics, qrels = dict(list(read_topics(DEMO / "topics.tsv").items())[:40]), read_qrels(DEMO / "qrels.txt")
-    monkeypatch.setattr(fusion, "find_far_queries", lambda *_: FarQueries(0.35, far, "net, penalty 1", (0.4, 0.3)))
+    monkeypatch.setattr(training, "find_far_queries", lambda *_: FarQueries(0.35, far, "net, penalty 1", (0.4, 0.3)))
     data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / "m")
     path = FusionReranker.method.fit(demo_index, data, depth=20, **({"features": features} if features else {}))
     note = models.load(path).notes["far_queries"]

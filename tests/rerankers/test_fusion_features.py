@@ -14,12 +14,12 @@ from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.fusion import recipes
-from kernelsearch.rerankers.fusion.evidence import DenseFeature
-from kernelsearch.rerankers.fusion.feature import FeatureContext
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
+from kernelsearch.rerankers.fusion.features.base import FeatureContext
+from kernelsearch.rerankers.fusion.features.evidence import DenseFeature
 from kernelsearch.rerankers.fusion.learners import make_learner
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
-from kernelsearch.rerankers.fusion.settings import FusionFitSettings
+from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings
 from kernelsearch.rerankers.fusion.training_table import training_table
 from kernelsearch.rerankers.klsa.settings import KernelLSASettings
 
@@ -47,6 +47,12 @@ def test_names_are_taken_apart_and_checked():
             parse(text)
     with pytest.raises(OptionError, match="names no feature"):
         parse_recipe(" ")
+    names = [*parse_recipe(RECIPE), *recipes.READING_WEIGHTS, "hybrid:m/top:docs=5", "dense:m", "run:a/b.txt"]
+    for name in names:
+        spec = parse(name)
+        assert str(spec) == name and spec == parse(str(spec)) and spec in {spec}
+    assert parse("read:mslm:semantic=0/klsa:lambda=1").innermost == parse("klsa:lambda=1")
+    assert parse("read:mslm:semantic=0/rm").match == parse("mslm:semantic=0")
     assert "fusion" not in known_features() and "klsa" in known_features()
 
 
@@ -274,16 +280,15 @@ def test_weights_of_auto(demo_index):
     """As docs/reproductions/auto.md and vectors.md chose them: a change has to be measured there."""
     assert recipes.auto_weights(demo_index, None) == recipes.READING_WEIGHTS
     assert list(recipes.READING_WEIGHTS.values()) == [2.0, 1.0, *[1.5] * len(recipes.READ_FEEDBACK), 0.25, 0.5]
-    assert list(recipes.HYBRID_WEIGHTS.values()) == [0.75, 0.75, 1.0, 1.0, 1.0, 1.0, 3.0]
-    assert list(recipes.HYBRID_WEIGHTS)[-1] == "dense:NAME" and recipes.PARTS_WEIGHT == 16.0
+    assert recipes.PARTS_WEIGHT == 16.0
 
 
 def test_without_a_basis_only_klsa_is_left_out(demo_index, monkeypatch):
-    recipe = ("first", "klsa", "klsa:lambda=1", "title", "read:first/klsa:lambda=1", "read:first/rm")
+    recipe = ("first", "klsa", "klsa:lambda=1", "cosine", "read:first/klsa:lambda=1", "read:first/rm")
     assert tuple(recipes.available(recipe, demo_index)[0]) == recipe
     monkeypatch.setattr(recipes, "has_basis", lambda index: False)  # a large index
     offered, ((name, missing),) = recipes.available(recipe, demo_index)
-    assert list(offered) == ["first", "title", "read:first/rm"]
+    assert list(offered) == ["first", "cosine", "read:first/rm"]
     assert name == "klsa" and missing is not None and "kernelsearch.train" in missing
 
 

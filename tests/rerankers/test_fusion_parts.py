@@ -13,26 +13,25 @@ import kernelsearch
 from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import CombSUM
-from kernelsearch.learning.ranking.letor import LetorTable
 from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.fusion import base, part_features
+from kernelsearch.rerankers.fusion import inputs as inputs_module
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.base import followed_by
-from kernelsearch.rerankers.fusion.evidence import read_runs
+from kernelsearch.rerankers.fusion.base import extended
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
-from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
-from kernelsearch.rerankers.fusion.features import READ, Features, best_ranks, parse
+from kernelsearch.rerankers.fusion.features import Features, identifiers, of_kind, parse
+from kernelsearch.rerankers.fusion.features.evidence import read_runs
+from kernelsearch.rerankers.fusion.features.reordered import READ
+from kernelsearch.rerankers.fusion.features.table import best_ranks
 from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY
-from kernelsearch.rerankers.fusion.reranker import FusionReranker, kinds, query_key
-from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes, query_key
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 from tests.conftest import build_texts, rewrite_meta
 
@@ -138,7 +137,7 @@ def test_identifiers_are_searched_by_their_most_frequent_terms(tmp_path, monkeyp
     """Weighted by the word's idf over their own; the word itself is one of them."""
     texts = ["read_file", "read_file open_file", "file reader", "open_file file", "read_file", "other words"]
     index = kernelsearch.build(tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
-    monkeypatch.setattr(part_features, "SEARCHED", searched)
+    monkeypatch.setattr(identifiers, "SEARCHED", searched)
     feature = Features(index, ["parts"]).features[0]
     query = Query("", ("file",), (2.0,), "1")
     expanded = feature.expanded(query)
@@ -157,11 +156,11 @@ def test_identifiers_are_searched_by_their_most_frequent_terms(tmp_path, monkeyp
     assert set(forward.docids.take(found)) == {"0", "1", "4"} | ({"2", "3"} if searched > 1 else set())
 
 
-def test_a_list_is_followed_by_what_it_lacks_with_falling_scores():
+def test_a_list_is_followed_by_the_others_with_falling_scores():
     best = Candidates(np.array([5, 2], dtype=np.int32), np.array([3.0, 1.0]))
-    others = np.array([2, 7, 9, 5, 1], dtype=np.int32)
+    others = np.array([7, 9, 1], dtype=np.int32)
     for limit, docs in ((10, [5, 2, 7, 9, 1]), (3, [5, 2, 7]), (1, [5])):
-        ranked = followed_by(best, others, limit)
+        ranked = extended(best, others, limit)
         assert ranked.docs.tolist() == docs and ranked.scores.tolist() == [3.0, 1.0, 0.0, -1.0, -2.0][: len(docs)]
 
 
@@ -180,13 +179,13 @@ def model(index, tmp_path_factory):
 def test_the_length_of_a_list_is_that_of_the_first_stage(index, model):
     reranker = FusionReranker(index, model=model)
     query, candidates = listed(index, "seal water")
-    pool = reranker.pool_tables([query], [candidates], Context())[0][0]
+    pool, _ = reranker.inputs.table(query, candidates, Context())
     assert pool.depth > candidates.depth  # votes add a document
     for hits, expected in ((None, candidates.depth), (2, candidates.depth), (candidates.depth + 1, candidates.depth + 1)):
         assert reranker.apply(query, candidates, Context(hits=hits)).depth == expected
     empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
     voted = reranker.apply(index.query("water pumping"), empty, Context())
-    assert voted.depth == reranker.pool_tables([index.query("water pumping")], [empty], Context())[0][0].depth > 0
+    assert voted.depth == reranker.inputs.table(index.query("water pumping"), empty, Context())[0].depth > 0
 
 
 def test_documents_that_a_longer_pool_pushes_out_follow_in_the_lists_order(index, model):
@@ -206,17 +205,19 @@ def test_documents_that_a_longer_pool_pushes_out_follow_in_the_lists_order(index
 
 
 def test_the_last_tables_are_cached_and_no_others(index, model, monkeypatch):
-    monkeypatch.setattr(base, "CACHED_TABLES", 2)
-    reranker = FusionReranker(index, model=model)
+    monkeypatch.setattr(inputs_module, "CACHED_TABLES", 2)
+    inputs = FusionReranker(index, model=model).inputs
     texts = ["pump", "seal", "garden", "tap"]
     queries = [index.query(text) for text in texts]
     lists = index.lucene.search(queries, 10)
-    reranker.pool_tables(queries[:3], lists[:3], Context())
-    assert [key[0].text for key in reranker._tables] == ["seal", "garden"]
-    cached = next(iter(reranker._tables.values()))
-    assert reranker.pool_tables([queries[1]], [lists[1]], Context())[0] is cached
-    reranker.pool_tables([queries[3]], [lists[3]], Context())
-    assert [key[0].text for key in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
+    first, second, third, last = zip(queries, lists, strict=True)
+    for query, candidates in (first, second, third):
+        inputs.table(query, candidates, Context())
+    assert [key[0].text for key in inputs._tables] == ["seal", "garden"]
+    cached = next(iter(inputs._tables.values()))
+    assert inputs.table(*second, Context()) is cached
+    inputs.table(*last, Context())
+    assert [key[0].text for key in inputs._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
 
 
 @pytest.mark.parametrize("learner", ["combsum", "net"])
@@ -256,17 +257,17 @@ def test_a_run_whose_feature_has_weight_0_is_not_refused(index, tmp_path):
 
 
 def test_features_belong_to_the_first_stages_model(index, model):
-    reranker = FusionReranker(index, model=model)
+    inputs = FusionReranker(index, model=model).inputs
     bm25, other = Context(BM25Model(0.9, 0.4)), Context(DirichletModel(10.0))
-    first = reranker.features(bm25)
-    assert reranker.features(Context(BM25Model(0.9, 0.4))) is first
-    assert reranker.features(other) is not first and reranker.features(other).model == DirichletModel(10.0)
+    first = inputs.features(bm25)
+    assert inputs.features(Context(BM25Model(0.9, 0.4))) is first
+    assert inputs.features(other) is not first and inputs.features(other).model == DirichletModel(10.0)
 
 
 def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, model):
     reranker = FusionReranker(index, model=model)
     query, candidates = listed(index, "pump seal tap")
-    features = reranker.features(Context())
+    features = reranker.inputs.features(Context())
     (pool,) = features.pool([query], [candidates], 10)
     raw = features.tables([query], [pool])[0]
     deviation = raw.std(axis=0)
@@ -431,23 +432,12 @@ def test_the_learner_of_a_fusion_chooses_among_known_weights_and_nets_pulled_tow
     assert plain.inputs == () and all(learner.start is None for learner in plain.candidates.values())
 
 
-def test_measures_of_a_feature_file_break_ties_against_relevance():
-    """Row 1 has the grade and the score of others; the second query has nothing relevant."""
-    table = LetorTable(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
-    scores = np.array([0.5, 0.5, 1.0, 0.1, 0.7])
-    evaluation = evaluate_scores(table, scores, parse_measures(["AP", "P@1"]), "file")
-    assert evaluation.mean("AP") == pytest.approx((0.5 + 1) / 2) and evaluation.mean("P@1") == pytest.approx(0.5)
-    fractions = LetorTable(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
-    with pytest.raises(InputError, match=r"file: row 2: grade 0\.5 is not a whole number"):
-        evaluate_scores(fractions, scores, parse_measures(["AP"]), "file")
-
-
 def test_queries_are_recognised_by_terms_and_weights():
     one = Query("x", ("a", "b"), (1.0, 2.0))
     assert query_key(one) == query_key(Query("y", ("b", "a"), (2.0, 1.0), "9")) and len(query_key(one)) == 12
     others = [Query("x", ("a", "b"), (2.0, 1.0)), Query("x", ("a",), (1.0,)), Query("x", ("ab",), (1.0,)), Query("x", (), ())]
     assert len({query_key(query) for query in (one, *others)}) == 5
-    assert kinds(("bm25:k1=2", "first"), ("votes:power=2", "bm25")) == {"bm25", "first", "votes"}
+    assert of_kind("bm25", ("bm25:k1=2", "first", "votes:power=2", "bm25")) == ("bm25:k1=2", "bm25")
 
 
 def test_an_earlier_batch_of_feedback_is_used_again_for_the_same_queries_only(index):
@@ -541,13 +531,14 @@ def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, mo
 
 
 @pytest.mark.parametrize("normalise", ["z", "minmax", "none"])
-def test_features_are_normalised_as_in_training(index, tmp_path, normalise):
+def test_features_are_normalised_as_the_model_says(index, tmp_path, normalise):
     data = TrainingData(topics={"1": "pump water"}, qrels={"1": {"b": 1}}, output=tmp_path / "m")
     fitted = {"features": "first cosine", "sources": "none", "learner": "combsum", "depth": 5}
-    FusionReranker.method.fit(index, data, normalise=normalise, **fitted)
+    FusionReranker.method.fit(index, data, **fitted)
+    rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update(normalise=normalise))
     query, candidates = listed(index, "pump seal tap")
     reranker = FusionReranker(index, model=str(tmp_path / "m"), depth=3)
-    ((pool, table),) = reranker.pool_tables([query], [candidates], Context())
+    pool, table = reranker.inputs.table(query, candidates, Context())
     raw = Features(index, ["first", "cosine"]).tables([query], [candidates.top(3)])[0]
     expected = {
         "none": raw,

@@ -144,7 +144,7 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
     row = demo_index.forward.rows_of([document])[0]
     assert row not in candidates.docs
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
-    assert row in reranker.tables([query], [candidates], DEFAULT_CONTEXT)[0][0].docs
+    assert row in reranker.inputs.table(query, candidates, DEFAULT_CONTEXT)[0].docs
     assert "don't vote" not in caplog.text
 
     with monkeypatch.context() as changed:
@@ -152,7 +152,7 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
         FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="combsum", depth=20)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     for _ in range(2):
-        pool, table = reranker.tables([query], [candidates], DEFAULT_CONTEXT)[0]
+        pool, table = reranker.inputs.table(query, candidates, DEFAULT_CONTEXT)
         assert row not in pool.docs and not table[:, 1].any()
     assert caplog.text.count("was trained on another index") == 1
 

@@ -48,8 +48,6 @@ ELSEWHERE = {
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("klsa", "random_state"): {"neighbours": "ivf"},  # the default of larger collections, as the solver by chance is
-    **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
-    **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
     ("fusion", "random_state"): {"negatives": 5},
 }
 FITTED_SMALL = {
@@ -67,6 +65,7 @@ FITTED_TEXTS = {
     ("mslm", "scales"): [(1.0, 4.0)],
     ("fusion", "features"): ["first cosine"],
     ("fusion", "sources"): ["rm3"],
+    ("fusion", "learner"): ["combsum", "simlistmkl"],
 }
 #: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
 FITTED_ELSEWHERE = {
@@ -257,7 +256,7 @@ class ReachedError(Exception):
 @pytest.mark.parametrize(
     ("name", "option", "value", "function", "expected"),
     [
-        ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
+        ("fusion", "folds", 7, "fusion.training.anchored_learner", {"folds": 7}),
     ],
 )
 def test_options_without_an_effect_on_scores_arrive(demo_index, tmp_path, monkeypatch, name, option, value, function, expected):

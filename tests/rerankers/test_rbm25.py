@@ -18,7 +18,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.fusion.reranker import training_topics
+from kernelsearch.rerankers.fusion.training import training_topics
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
 from kernelsearch.rerankers.rbm25.similar_queries import QueryKernel, Similar, SimilarQueries, open_log

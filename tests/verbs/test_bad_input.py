@@ -278,8 +278,6 @@ def test_messages_name_the_option_that_was_used(capsys, index):
         ("klsa", ("clicks",), "--clicks: has no effect on --rerank klsa"),
         ("mslm", ("clicks",), "--clicks: has no effect on --rerank mslm"),
         ("rbm25", ("clicks", "qrels"), "--qrels: has no effect on --rerank rbm25"),
-        ("fusion", ("ltr_test",), "--ltr-test: has no effect without --ltr"),
-        ("fusion", ("ltr", "qrels"), "--qrels: has no effect with --ltr"),
     ],
 )
 def test_what_a_method_does_not_learn_from_is_refused(capsys, index, tmp_path, method, names, message):

@@ -19,7 +19,8 @@ from kernelsearch.kernels.ranking_models import effective_documents, posterior_w
 from kernelsearch.kernels.tfidf import TfidfVectors, vocabulary_idf
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import MATCHED
-from kernelsearch.rerankers.fusion.features import Features, ReadFeature
+from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.features.reordered import ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, READ_CERTAINTY, READING_WEIGHTS
 from kernelsearch.rerankers.fusion.recipes import READ_FEEDBACK as FEEDBACK

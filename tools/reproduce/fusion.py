@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from kernelsearch.evaluation.significance import corrected, paired_t
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import CombSUM
-from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.learning.ranking.lists import Lists, list_average_precision, mean_average_precision, precisions
-from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
+from kernelsearch.learning.ranking.lists import Lists, cautious_order, list_average_precision, mean_average_precision
+from kernelsearch.papers.ltr.letor import read_letor
+from kernelsearch.papers.ltr.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
@@ -46,6 +46,20 @@ from tools.reproduce.fusion_tables import (
 from tools.reproduce.pages import replace_between
 
 PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
+
+
+def precisions(scores: NDArray, y: NDArray, lists: Lists, depth: int = 10) -> NDArray[np.float64]:
+    """P@1..depth of each of `lists` that has something relevant, shape (queries, depth); ties as in `cautious_order`.
+
+    `scores` and grades `y` have one value per row.
+    """
+    out = []
+    for rows in lists:
+        relevant = y[rows] > 0
+        if relevant.any():
+            hits = relevant[cautious_order(scores[rows], relevant)][:depth]
+            out.append(np.cumsum(np.pad(hits, (0, depth - len(hits)))) / np.arange(1, depth + 1))
+    return np.array(out).reshape(-1, depth)
 
 
 def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:

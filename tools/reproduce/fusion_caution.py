@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.learning.ranking.choose import INPUT_CAUTION, preferred
+from kernelsearch.learning.ranking.preference import INPUT_CAUTION, preferred
 from tools.reproduce.fusion_conditions import WORDS
 from tools.reproduce.pages import markdown_table
 

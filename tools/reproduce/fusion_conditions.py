@@ -20,14 +20,15 @@ from scipy import sparse
 import kernelsearch
 from kernelsearch.core.measures import average_precision
 from kernelsearch.learning.folds import related_groups, topic_folds
-from kernelsearch.learning.ranking.choose import Best, CompleteList
+from kernelsearch.learning.ranking.choose import Best
+from kernelsearch.learning.ranking.cross_validation import CompleteList
 from kernelsearch.learning.ranking.far_queries import FarQueries, find_far_queries
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.fusion.feature_kinds import VotesSettings
 from kernelsearch.rerankers.fusion.features import Features, parse, parse_recipe
+from kernelsearch.rerankers.fusion.features.scores import VotesSettings
 from kernelsearch.rerankers.fusion.learners import anchored_learner
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
@@ -312,7 +313,7 @@ def ranked(table: Table, fusion: Fusion, topics: Sequence[int], voters: NDArray[
     learned = ranked_by(table, best.choice_, best.chosen_, topics, voters, as_new)
     if far is None:
         return learned
-    by_input = ranked_by(table, far.far, best.make(far.far), topics, voters, as_new)
+    by_input = ranked_by(table, far.far, (best.candidates or {})[far.far], topics, voters, as_new)
     is_far = [table.nearness(topic, voters)[as_new] < far.limit for topic in topics]
     return [apart if marked else ap for marked, apart, ap in zip(is_far, by_input, learned, strict=True)]
 

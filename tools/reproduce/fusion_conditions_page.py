@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.learning.ranking.choose import INPUT_CAUTION
+from kernelsearch.learning.ranking.preference import INPUT_CAUTION
 from tools.reproduce.fusion_caution import caution_table
 from tools.reproduce.fusion_conditions import COLLECTIONS, MADE, MADE_CONDITIONS
 from tools.reproduce.pages import markdown_table, risk, rounded

@@ -62,7 +62,7 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
   vote, and a training topic does not vote for itself. Their power, and that they aren't divided by the number of a topic's
   relevant documents, were chosen on nfcorpus's dev topics with votes of the training topics.
 - The tables of "Fusion" compare learners, with `votes:power=2`. `best` there chooses among CombSUM, Net, SVM, Boost and
-  SimListMKL, as `--fusion.learner best` does for a file of features, by five inner folds of the training topics: the first
+  SimListMKL, as `python -m kernelsearch.ltr --learner best` does, by five inner folds of the training topics: the first
   that is no more than a standard error below the best.
 - `best single` is chosen on the test topics themselves and is therefore optimistic.
 - Tests: paired t on AP, Holm over the rows of a table. "hurt": topics whose AP falls by more than .001 against BM25.

@@ -17,14 +17,17 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.folds import query_folds
-from kernelsearch.learning.ranking.choose import Best
-from kernelsearch.learning.ranking.fusers import CombNonzero, CombSUM, Learner, TiedRRF
+from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
-from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.lucene.index import FirstStage
 from kernelsearch.lucene.models import RM3, Rocchio
+from kernelsearch.papers.ltr.files import CANDIDATES
+from kernelsearch.papers.ltr.fusers import CombNonzero, TiedRRF
+from kernelsearch.papers.ltr.triplets import SimTripletBoost, SimTripletSVM
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion.learners import make_learner
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from kernelsearch.trec import read_run
@@ -190,6 +193,11 @@ def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrel
         yield Fold(whole["X"][rows], whole["y"][rows], whole["place"][rows], ranked)
 
 
+def best_of(normalise: str) -> Learner:
+    """The choice among the candidates of ltr, whose features are normalised by `normalise`."""
+    return make_learner("best", candidates=CANDIDATES, normalise=normalise)
+
+
 def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
     """Measures baselines, fusers and learners on the `collections`, and saves the results in the folder `scratch`.
 
@@ -225,7 +233,7 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
             folds = [Fold(training["X"], training["y"], training["place"], ranked)]
             notes |= {"training queries": len(training["qids"]), "training ms": 1000 * float(training["seconds"])}
         kinds: dict[str, tuple[Any, bool]] = {label: (kind, True) for label, kind in FOUR.items()}
-        for label, (kind, with_votes) in {**kinds, "best": (Best, True), "best, no votes": (Best, False)}.items():
+        for label, (kind, with_votes) in {**kinds, "best": (best_of, True), "best, no votes": (best_of, False)}.items():
             learners, began = [kind(normalise="none") for _ in folds], time.process_time()
             runs[label] = {}
             for fold, learner in zip(folds, learners, strict=True):

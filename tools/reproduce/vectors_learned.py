@@ -13,7 +13,7 @@ import kernelsearch
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.folds import query_folds
-from kernelsearch.learning.ranking.choose import CompleteList
+from kernelsearch.learning.ranking.cross_validation import CompleteList
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import anchored_learner

@@ -69,8 +69,8 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
     features = Features(collection.index, (MATCH,), model=context.model, threads=context.threads)
     tables = []
     for start in range(0, len(collection.queries), 16):
-        queries = collection.queries[start : start + 16]
-        pools = auto.pool_tables(queries, collection.lists[start : start + 16], context)
+        queries, listed = collection.queries[start : start + 16], collection.lists[start : start + 16]
+        pools = [auto.inputs.table(*pair, context) for pair in zip(queries, listed, strict=True)]
         chosen = [np.argsort(-auto.learner.predict(table), kind="stable")[:CANDIDATES] for _, table in pools]
         lists = [Candidates(pool.docs[best], pool.scores[best]) for (pool, _), best in zip(pools, chosen, strict=True)]
         for (pool, table), best, match in zip(pools, chosen, features.tables(queries, lists), strict=True):

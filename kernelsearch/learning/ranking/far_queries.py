@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.learning.ranking.choose import INPUT_CAUTION, preferred, standard_error
+from kernelsearch.learning.ranking.preference import INPUT_CAUTION, preferred, standard_error
 
 #: Largest cosines with a training query that are tried as the limit: .1 to .9.
 LIMITS = tuple(number / 20 for number in range(2, 19))
@@ -48,7 +48,7 @@ def find_far_queries(
     cases : the cross-validated AP per training query of each candidate, of queries as they are and as unrelated (`Best.cases_`)
     nearness : the largest cosine of each query with another training query, in both cases, shape (2, queries)
     choice : the candidate that was chosen for all queries
-    inputs, caution : those of `Best`
+    inputs, caution : those of `preferred`
     """
     aps = {name: np.stack([case[name] for case in cases]) for name in cases[0]}
     chosen, largest = None, 0.0

@@ -173,13 +173,6 @@ def zscores(values: ArrayLike, error: float = 0.0) -> Floats:
     return centred
 
 
-def ranks(scores: Floats) -> NDArray[np.int64]:
-    """The rank (from 1) of each score, best first; equal scores keep their order."""
-    out = np.empty(len(scores), dtype=np.int64)
-    out[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return out
-
-
 def cautious_order(scores: Floats, relevant: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The rows of one list by score, best first; of equal scores the rows that aren't relevant come first.
 
@@ -202,17 +195,3 @@ def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
     """The mean of AP over those of `lists` that have something relevant; `scores` and labels `y` have one value per row."""
     values = [list_average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
     return float(np.mean(values)) if values else 0.0
-
-
-def precisions(scores: Floats, y: Floats, lists: Lists, depth: int = 10) -> NDArray[np.float64]:
-    """P@1..depth of each query that has something relevant, shape (queries, depth); ties as in `cautious_order`.
-
-    `scores`, `y` and `lists` are those of `mean_average_precision`.
-    """
-    out = []
-    for rows in lists:
-        relevant = y[rows] > 0
-        if relevant.any():
-            hits = relevant[cautious_order(scores[rows], relevant)][:depth]
-            out.append(np.cumsum(np.pad(hits, (0, depth - len(hits)))) / np.arange(1, depth + 1))
-    return np.array(out).reshape(-1, depth)

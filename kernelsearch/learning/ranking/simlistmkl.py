@@ -1,21 +1,20 @@
 """SimListMKL: boosted trees over kernel values, trained for the average precision of whole lists.
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation",
-section 3. `SimListMKL` runs on xgboost (`rank:map` is the same algorithm); `ExactSimListMKL` is the listing line by line, with
-sums over both sides of each pair, and is what the fast one is compared with.
+section 3, on xgboost: `rank:map` is the same algorithm. `kernelsearch.papers.ltr.exact` has the listing line by line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.core.errors import Flag, OptionError
+from kernelsearch.core.errors import ArtefactError, Flag, OptionError, short
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lambdas import lambdas
 from kernelsearch.learning.ranking.lists import Lists, check_training, normalise_features, require_contrast
 
 Floats = NDArray[np.float64]
@@ -25,8 +24,8 @@ STARTS = ("combsum", "zero")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Boosted(Learner):
-    """What both versions share: parameters, the start f₀, the table in query order."""
+class BoostedKernels(Learner):
+    """What this and the exact version share: parameters, the start f₀, the table in query order."""
 
     needs_fit = True
 
@@ -54,7 +53,7 @@ class _Boosted(Learner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SimListMKL(_Boosted):
+class SimListMKL(BoostedKernels):
     """The listwise learner on xgboost: `rank:map` lambdas, trees of at most `leaves` leaves, f₀ as base margin.
 
     `min_weight`: least curvature in a leaf; `penalty`: L2 on leaves; `columns`: share of features a tree may use.
@@ -66,20 +65,13 @@ class SimListMKL(_Boosted):
     penalty: float = 1.0
     columns: float = 0.5
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None, *, client: Any = None) -> SimListMKL:
-        """Learns; with a Dask `client`, on its workers, each of which holds some of the queries."""
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> SimListMKL:
         xgboost = load_xgboost()
         table, labels, lists = self._training(X, y, qid)
-        settings = self.booster_settings()
         relevant = (labels[lists.order] > 0).astype(np.float32)
         start = self._start(table).sum(axis=1)[lists.order]
-        if client is not None:
-            from kernelsearch.learning.ranking.boosting_on_dask import train
-
-            self.booster_: Any = train(client, settings, self.trees, table[lists.order], relevant, start, lists.sizes)
-            return self
         rows = xgboost.DMatrix(table[lists.order], label=relevant, group=lists.sizes, base_margin=start, nthread=1)
-        self.booster_ = xgboost.train(settings, rows, num_boost_round=self.trees)
+        self.booster_: Any = xgboost.train(self.booster_settings(), rows, num_boost_round=self.trees)
         return self
 
     def booster_settings(self) -> dict[str, Any]:
@@ -128,52 +120,6 @@ class SimListMKL(_Boosted):
         return result
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ExactSimListMKL(_Boosted):
-    """The reference: lambdas with the chosen |ΔE| over all pairs, regression trees, Newton leaves Σy/Σw (lines 6-17).
-
-    `delta`: |ΔE| of a pair, one of `lambdas.DELTAS`; `min_rows`: least rows in a leaf.
-    """
-
-    name = "exact"
-
-    delta: str = "exact"
-    min_rows: int = 20
-
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> ExactSimListMKL:
-        from sklearn.tree import DecisionTreeRegressor
-
-        table, labels, lists = self._training(X, y, qid)
-        relevant, groups = labels > 0, list(lists)
-        scores = self._start(table).sum(axis=1)
-        self.trees_: list[Any] = []
-        self.leaves_: list[Floats] = []
-        for _ in range(self.trees):
-            pull, curvature = np.zeros(len(table)), np.zeros(len(table))
-            for rows in groups:
-                pull[rows], curvature[rows] = lambdas(scores[rows], relevant[rows], self.delta)
-            tree = DecisionTreeRegressor(
-                max_leaf_nodes=self.leaves, min_samples_leaf=self.min_rows, random_state=self.random_state
-            ).fit(table, pull)
-            leaf = tree.apply(table)
-            above = np.bincount(leaf, weights=pull, minlength=tree.tree_.node_count)
-            below = np.bincount(leaf, weights=curvature, minlength=tree.tree_.node_count)
-            values = self.learning_rate * np.divide(above, below, out=np.zeros_like(above), where=below > 1e-12)
-            scores += values[leaf]
-            self.trees_.append(tree)
-            self.leaves_.append(values)
-        return self
-
-    def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
-        table, _ = self._table(X, qid)
-        total: Floats = self._start(table).sum(axis=1)
-        if not len(table):  # scikit-learn's trees refuse a table without rows
-            return total
-        for tree, values in zip(self.trees_, self.leaves_, strict=True):
-            total += values[tree.apply(table)]
-        return total
-
-
 def load_xgboost() -> Any:
     """The package xgboost, which takes a while to import; raises OptionError where it is not installed."""
     from importlib import import_module
@@ -184,3 +130,20 @@ def load_xgboost() -> Any:
         raise OptionError(
             "needs xgboost; install it with: pip install xgboost-cpu", option=Flag("learner", "fusion", value="simlistmkl")
         ) from None
+
+
+def load_booster(path: Path, features: int) -> Any:
+    """The booster that xgboost wrote to the file `path`, whose checksum the caller has compared.
+
+    Raises ArtefactError for a file that xgboost refuses and for trees over another number of `features`.
+    """
+    xgboost = load_xgboost()
+    booster = xgboost.Booster({"nthread": 1})
+    try:
+        booster.load_model(path)
+    except (xgboost.core.XGBoostError, ValueError) as problem:
+        reason = short(str(problem).strip().splitlines()[-1])
+        raise ArtefactError(f"damaged ({reason}); train the model again", path=path) from None
+    if booster.num_features() != features:
+        raise ArtefactError(f"trees over {booster.num_features()} features for {features}; train the model again", path=path)
+    return booster

@@ -7,9 +7,7 @@ from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.files import write_file
 from kernelsearch.evaluation.measures import Evaluation, parse_measures
 from kernelsearch.evaluation.tables import render
-from kernelsearch.papers.ltr.files import LtrSettings, check_ltr, learn_to_rank
-from kernelsearch.rerankers.fusion.feature_files import Floats
-from kernelsearch.rerankers.fusion.settings import LearnerSettings
+from kernelsearch.papers.ltr.files import Floats, LtrSettings, check_ltr, learn_to_rank
 
 EXAMPLES = """examples:
   python -m kernelsearch.ltr --train train.txt --folds 5 --learner svm --signed
@@ -23,12 +21,10 @@ def main(argv: list[str]) -> None:
         prog="python -m kernelsearch.ltr", description="Learns to rank from files of features (LETOR).", epilog=EXAMPLES
     )
     add_flags(parser, LtrSettings.options)
-    add_flags(parser, LearnerSettings.options, title="the learner")
-    arguments = parser.parse_args(argv)
-    settings, learning = read_flags(LtrSettings, arguments), read_flags(LearnerSettings, arguments)
+    settings = read_flags(LtrSettings, parser.parse_args(argv))
     check_ltr(parser, settings)
     measures = parse_measures(settings.measures)
-    outcome = learn_to_rank(settings, learning, measures, console.progress)
+    outcome = learn_to_rank(settings, measures, console.progress)
     if outcome.saved is not None:
         folder, queries = outcome.saved
         console.notice(f"{folder}: fitted ({queries} training queries)")

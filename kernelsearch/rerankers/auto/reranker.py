@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import Flag
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
@@ -47,14 +48,12 @@ from kernelsearch.rerankers.auto import AUTO, bound
 from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Part
-from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart, extended
-from kernelsearch.rerankers.fusion.feature import Feature
+from kernelsearch.rerankers.fusion.base import Fused, FusedReranker, apply_apart
 from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.features.base import Feature
+from kernelsearch.rerankers.fusion.inputs import Inputs, Table
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 from kernelsearch.vectors.nearness import NEIGHBOURS
-
-#: A query's candidates and their features, shape (candidates, features).
-Table = tuple[Candidates, NDArray[np.float64]]
 
 #: Documents that are matched by the language model: twice as many change MAP by less than half a percent.
 MATCHED = 100
@@ -64,8 +63,6 @@ class AutoReranker(FusedReranker[AutoSettings]):
     """A weighted sum of z-scores over a fixed recipe; features that the index can't offer are left out (`parts`)."""
 
     method = AUTO
-    normalise = "z"
-    sources: tuple[str, ...] = ("rm",)
     others = "the others follow it by their sums with the first stage's score as the match"
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
@@ -77,26 +74,72 @@ class AutoReranker(FusedReranker[AutoSettings]):
         self.parts = (*parts, part)
         for name, feature in offered.items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]
+        sources: tuple[str, ...] = ("rm",)
         if self.vectors is not None:
-            self.sources = (*self.sources, f"dense:{self.vectors}")
+            sources = (*sources, f"dense:{self.vectors}")
         elif PARTS in weights:
-            self.sources = (*self.sources, PARTS)
+            sources = (*sources, PARTS)
             self.parts = (*self.parts, Part("words inside identifiers", None))
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
-        self._matching = [column for column, name in enumerate(self.recipe) if column == 0 or name == PARTS]
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
+        self.inputs = Inputs(
+            index,
+            (PLAIN, *self.recipe[1:]),  # the first stage's score in the place of the match
+            sources=sources,
+            depth=self.settings.depth,
+            option=Flag("rerank", value=self.name),
+        )
+        self._matching = [column for column, name in enumerate(self.recipe) if column == 0 or name == PARTS]
         self._match: tuple[Model, Features] | None = None
 
-    @property
-    def table_recipe(self) -> tuple[str, ...]:
-        """The recipe with the first stage's score in the place of the match."""
-        return (PLAIN, *self.recipe[1:])
+    def fused(self, query: Query, listed: Candidates, context: Context) -> Fused:
+        """The best MATCHED documents by a sum with the first stage's score, with the match in its place; the others follow."""
+        pool, table = self.inputs.table(query, listed, context)
+        if not pool.depth:
+            return Fused(pool, table, None, listed.docs)
+        order = self.best_first(pool.docs, self.learner.predict(table))
+        best, others = (pool, table), pool.docs[:0]
+        if self.recipe[0] != PLAIN:
+            best, others = self._matched(query, pool, table, order[:MATCHED], context), pool.docs[order[MATCHED:]]
+        if not np.array_equal(pool.docs[: listed.depth], listed.docs):  # the list is deeper than the pool
+            others = np.concatenate([others, listed.docs[~np.isin(listed.docs, pool.docs)]])
+        return Fused(*best, self._lifts(*best), others)
 
-    def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
-        """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
-        pools = self.pool_tables(queries, lists, context)
-        return self._matched(queries, pools, [self._order(pool, table) for pool, table in pools], context)
+    def _matched(
+        self, query: Query, pool: Candidates, table: NDArray[np.float64], places: NDArray[np.int64], context: Context
+    ) -> Table:
+        """The documents at `places` of a pool, in the first stage's order, and their features, z-scored among them."""
+        places = np.sort(places)
+        best = Candidates(pool.docs[places], pool.scores[places])
+        (match,) = self._match_features(context).tables([query], [best])
+        return best, zscores(np.column_stack([match, table[places, 1:]]))
+
+    def _lifts(self, best: Candidates, table: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """What the bound on feedback adds to each document's sum, shape (documents,).
+
+        With vectors nothing is bounded, since a document may match by meaning alone.
+        """
+        if self.vectors is not None:
+            return None
+        by_match = self.best_first(best.docs, table[:, self._matching] @ self.weights[self._matching])
+        sums = self.learner.predict(table)
+        return bound.lifts(sums, self.best_first(best.docs, sums), by_match)
+
+    def features(self, context: Context) -> list[Feature[Any]]:
+        """The features of the recipe, the match first."""
+        others = self.inputs.features(context).features
+        return others if self.recipe[0] == PLAIN else [*self._match_features(context).features, *others[1:]]
+
+    def _match_features(self, context: Context) -> Features:
+        """The match alone as a table, for a first stage; that of the last first stage is cached."""
+        cached = self._match
+        if cached is None or cached[0] != context.model:
+            # The feature that orders feedback documents has the same language model, and scores of the same documents.
+            shared = self.inputs.features(context).shared
+            features = Features(self.index, self.recipe[:1], model=context.model, shared=shared)
+            cached = self._match = context.model, features
+        return cached[1]
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -109,70 +152,6 @@ class AutoReranker(FusedReranker[AutoSettings]):
             lambda queries, lists: FusedReranker.apply_batch(self._words, queries, lists, context),
             lambda queries, lists: FusedReranker.apply_batch(self, queries, lists, context),
         )
-
-    def prepare(self, context: Context) -> None:
-        """Makes what queries share, before threads need it at the same time."""
-        super().prepare(context)
-        if self.recipe[0] != PLAIN:
-            self._match_features(context)
-
-    def ranked(self, query: Query, listed: Candidates, context: Context) -> Candidates:
-        """The best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
-        pools = self.pool_tables([query], [listed], context)
-        ((pool, table),) = pools
-        if not pool.depth:
-            return listed
-        order = self._order(pool, table)
-        ((best, features),) = self._matched([query], pools, [order], context)
-        ranked = self.ordered(best.docs, self.learner.predict(features) + self.lifts(best.docs, features))
-        others = pool.docs[order[best.depth :]]
-        if not np.array_equal(pool.docs[: listed.depth], listed.docs):  # the list is deeper than the pool
-            others = np.concatenate([others, listed.docs[~np.isin(listed.docs, pool.docs)]])
-        return extended(ranked, others, self.limit(listed, pool, context))
-
-    def lifts(self, docs: NDArray[np.int32], table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the bound on feedback adds to each document's sum, shape (documents,); parameters as in the base class.
-
-        With vectors nothing is bounded, since a document may match by meaning alone.
-        """
-        if self.vectors is not None:
-            return super().lifts(docs, table)
-        by_match = self.best_first(docs, table[:, self._matching] @ self.weights[self._matching])
-        sums = self.learner.predict(table)
-        return bound.lifts(sums, self.best_first(docs, sums), by_match)
-
-    def _order(self, pool: Candidates, table: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The places of a pool's documents by the sum with the first stage's score, best first."""
-        return self.best_first(pool.docs, self.learner.predict(table))
-
-    def _matched(
-        self, queries: Sequence[Query], pools: Sequence[Table], orders: Sequence[NDArray[np.int64]], context: Context
-    ) -> list[Table]:
-        """Of each pool the best documents by `_order` with the match in the place of the first stage's score."""
-        if self.recipe[0] == PLAIN:
-            return list(pools)
-        chosen = []
-        for (pool, table), order in zip(pools, orders, strict=True):
-            best = np.sort(order[:MATCHED])
-            chosen.append((Candidates(pool.docs[best], pool.scores[best]), table[best, 1:]))
-        matches = self._match_features(context).tables(queries, [best for best, _ in chosen])
-        return [
-            (best, zscores(np.column_stack([match, others]))) for (best, others), match in zip(chosen, matches, strict=True)
-        ]
-
-    def _match_features(self, context: Context) -> Features:
-        """The match alone as a table, for a first stage; that of the last first stage is cached."""
-        cached = self._match
-        if cached is None or cached[0] != context.model:
-            # The feature that orders feedback documents has the same language model, and scores of the same documents.
-            shared = self.features(context).shared
-            features = Features(self.index, self.recipe[:1], model=context.model, shared=shared)
-            cached = self._match = context.model, features
-        return cached[1]
-
-    def feature(self, name: str, context: Context) -> Feature[Any]:
-        """The feature `name` of the recipe, for a first stage; the first one is the match."""
-        return (self._match_features(context) if name == self.recipe[0] else self.features(context)).shared[name]
 
     def ranked_by_words(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[bool]:
         """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""

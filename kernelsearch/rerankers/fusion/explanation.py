@@ -14,9 +14,9 @@ from kernelsearch.kernels.ranking_models import POSTERIOR_SHARPNESS, posterior_w
 from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Document, Explanation, Feature, feedback_note
-from kernelsearch.rerankers.fusion.evidence import DenseFeature
-from kernelsearch.rerankers.fusion.feature import CERTAINTY, FEEDBACK, MATCH, WORDS
-from kernelsearch.rerankers.fusion.features import HybridFeature, ReadFeature
+from kernelsearch.rerankers.fusion.features.base import CERTAINTY, FEEDBACK, MATCH, WORDS
+from kernelsearch.rerankers.fusion.features.evidence import DenseFeature
+from kernelsearch.rerankers.fusion.features.reordered import HybridFeature, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY as CERTAINTY_FEATURE
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, READING_SHARPNESS
@@ -40,10 +40,10 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     and `feedback`. `reranker` is the method; the other parameters are those of `Reranker.explain`. Raises OptionError for a
     document that is not in the list.
     """
-    pool, table = reranker.tables([query], [candidates], context)[0]
+    pool, table, lifts, _ = reranker.fused(query, candidates, context)
     row = position(pool, doc)
     docid = reranker.index.forward.docids[doc]
-    features = [reranker.feature(name, context) for name in reranker.recipe]
+    features = reranker.features(context)
     shares = reranker.importance()
     importance = {name: round(float(share), 4) for name, share in zip(reranker.recipe, shares, strict=True)}
     notes: dict[str, Any] = {"importance": importance}
@@ -69,7 +69,7 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
         for column in order
     )
     roles = [(features[column].role, float(parts[column])) for column in order]
-    if lift := float(reranker.lifts(pool.docs, table)[row]):
+    if lift := 0.0 if lifts is None else float(lifts[row]):
         detail = "moves it up: feedback may not put it further below its place by match"
         contributions = (*contributions, Contribution(Feature(BOUND, BOUND_MEANING), lift, detail))
         roles.append((BOUND, lift))
@@ -138,12 +138,12 @@ def feedback_documents(
     The best of the first stage; of the match, where the recipe has a `read` feature; where it has a `hybrid` feature, of
     the first stage and vectors together. The parameters are those of `explain`.
     """
-    features = reranker.features(context).features
+    features = reranker.inputs.features(context).features
     listed, sharpness = candidates, POSTERIOR_SHARPNESS
     if (reading := next((feature for feature in features if isinstance(feature, ReadFeature)), None)) is not None:
         listed, sharpness = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates, READING_SHARPNESS
     elif (hybrid := next((feature for feature in features if isinstance(feature, HybridFeature)), None)) is not None:
-        pool = reranker.pool_tables([query], [candidates], context)[0][0]
+        pool = reranker.inputs.table(query, candidates, context)[0]
         listed, sharpness = hybrid.ranked(Pool(reranker.index, query, pool))[0].candidates, HYBRID_SHARPNESS
     weights = posterior_weights(listed.scores, sharpness=sharpness)
     return listed.docs[: len(weights)], weights

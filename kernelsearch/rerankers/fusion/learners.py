@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import Flag, OptionError
-from kernelsearch.core.execution import Engine
-from kernelsearch.learning.ranking.choose import CANDIDATES, LEARNERS, Best
+from kernelsearch.core.errors import Flag
+from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.far_queries import FarQueries
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+from kernelsearch.learning.ranking.registry import LEARNER, LEARNERS, learner_class
 from kernelsearch.learning.ranking.triplets import SimTripletNet
 from kernelsearch.rerankers.fusion.recipes import MATCH, POSITIONS
 
@@ -26,32 +25,24 @@ logger = logging.getLogger(__name__)
 def make_learner(
     name: str,
     *,
-    normalise: str,
     folds: int = 5,
+    candidates: Sequence[str] = tuple(LEARNERS),
     random_state: int = 0,
-    parameters: Mapping[str, Any] | None = None,
-    owner: str = "",
+    option: Flag = LEARNER,
+    **parameters: Any,
 ) -> Learner:
-    """An unfitted learner: `best`, which chooses by cross-validation over `folds`, or one of LEARNERS.
+    """An unfitted learner: `best`, which chooses among `candidates` by cross-validation over `folds`, or another by name.
 
-    `normalise` is the learner's own normalisation of features ("z", "minmax" or "none"), for learners that have one;
-    `random_state` is the seed, for learners that draw. `parameters` are further ones by name, for `best` those of its
-    candidates; one that the learner doesn't have is an OptionError, which names the option of `owner`.
+    `random_state` is the seed, and `parameters` are further ones by name; a learner gets those that it has. Raises OptionError
+    for an unknown name, which is the value of `option`.
     """
-    chosen = dict(parameters or {})
-    names = CANDIDATES if name == "best" else (name,)
-    for parameter in chosen:
-        if not any(parameter in LEARNERS[kind]().get_params() for kind in names):
-            option = Flag(parameter.replace("_", "-"), owner)
-            raise OptionError(f"learner {name} has no such parameter", option=option)
+    values = {"random_state": random_state, **parameters}
     made = {}
-    for kind in names:
-        known = LEARNERS[kind]().get_params()
-        values = {"normalise": normalise, "random_state": random_state, **chosen}
-        made[kind] = LEARNERS[kind](**{key: value for key, value in values.items() if key in known})
-    if name != "best":
-        return made[name]
-    return Best(candidates=made, folds=folds, normalise=normalise, random_state=random_state)
+    for kind in candidates if name == "best" else (name,):
+        learner = learner_class(kind, option)
+        known = learner().get_params()
+        made[kind] = learner(**{key: value for key, value in values.items() if key in known})
+    return Best(candidates=made, folds=folds, random_state=random_state) if name == "best" else made[name]
 
 
 #: Penalties of `net` that cross-validation chooses among, from the strongest pull towards auto's weights to the weakest.
@@ -86,21 +77,16 @@ def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, fol
         candidates[f"net, penalty {penalty:g}"] = SimTripletNet(
             penalty=penalty, start=start, normalise="none", random_state=random_state
         )
-    return Best(candidates=candidates, folds=folds, caution=0.5, inputs=inputs, normalise="none", random_state=random_state)
+    return Best(candidates=candidates, folds=folds, caution=0.5, inputs=inputs, random_state=random_state)
 
 
-def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic], engine: Engine | None = None) -> Learner:
-    """Fits a learner on X (rows, features), y (rows,) and qid (rows,), and returns it.
-
-    On the Dask workers of an engine where the learner can use them (the trees of simlistmkl). Warns of a single query.
-    """
+def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic]) -> Learner:
+    """Fits a learner on X (rows, features), y (rows,) and qid (rows,), and returns it. Warns of a single query."""
     if len(np.unique(qid)) == 1:
         logger.warning(
             "%s: there is only one training query, so what is learned fits that query and maybe no other", learner.name
         )
-    if engine is None or engine.client is None or not isinstance(learner, SimListMKL):
-        return learner.fit(X, y, qid)
-    return learner.fit(X, y, qid, client=engine.client)
+    return learner.fit(X, y, qid)
 
 
 def log_choice(learner: Learner, method: str, trained_on: str, far_queries: FarQueries | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, quote, short
+from kernelsearch.core.errors import ArtefactError, quote
 from kernelsearch.core.options import LARGEST_FLOAT
-from kernelsearch.learning.ranking.choose import LEARNERS, Best
+from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.simlistmkl import SimListMKL, load_xgboost
-from kernelsearch.learning.ranking.trees import SIZES, arrays_to_booster, check_trees, trees_to_arrays
+from kernelsearch.learning.ranking.registry import learner_class
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL, load_booster
 from kernelsearch.learning.ranking.triplets import LinearLearner
 
 KIND = "fusion model"
 VERSION = 1
+#: The file of the trees of a model, in xgboost's own format.
+TREES = "trees.ubj"
 #: The note of a model that chose the weights of `auto` for the default recipe: the name of auto's vectors, or "none".
 AS_AUTO = "auto_with_vectors"
 #: The note of a model that ranks queries far from its training queries by an input: {LIMIT: largest cosine, WEIGHTS: {feature:
@@ -55,11 +57,11 @@ class FusionModel:
         total = float(shares.sum())
         return np.asarray(shares / total if total > 0 else shares, dtype=np.float64)
 
-    def effective(self) -> FusionModel:
+    def effective(self, needed: Collection[str] = ()) -> FusionModel:
         """The model without features of weight 0, which gives the same scores; itself if its learner isn't a weighted sum.
 
-        Weights that may not be negative are often exactly 0, and a feature takes as long to compute with any weight. Features
-        of run files stay: a run that is given for one of them must not be refused as one that has no effect.
+        Weights that may not be negative are often exactly 0, and a feature takes as long to compute with any weight. The
+        features `needed` stay.
         """
         learner = copy(self.learner)
         if isinstance(learner, LinearLearner):
@@ -71,7 +73,7 @@ class FusionModel:
         if weights.shape != (len(self.recipe),):  # a damaged model, which the learner refuses
             return self
         features = zip(self.recipe, weights, strict=True)
-        used = [number for number, (name, weight) in enumerate(features) if weight or name.startswith("run:")] or [0]
+        used = [number for number, (name, weight) in enumerate(features) if weight or name in needed] or [0]
         learner.features_ = len(used)
         if isinstance(learner, LinearLearner):
             learner.weights_ = weights[used]
@@ -98,19 +100,16 @@ def save(
         about["cross_validated"] = learner.scores_
         about["cross_validated_unrelated"] = learner.unrelated_scores_
         learner = learner.chosen_
-    if learner.name not in LEARNERS or learner.name == "exact":
+    if learner.name == "exact":
         raise ArtefactError(f"learner {learner.name!r} can't be saved; it exists for comparison only", path=path)
-    arrays: dict[str, NDArray[Any]] = {}
-    if isinstance(learner, LinearLearner):
-        arrays = {"weights": learner.weights_}
-    elif isinstance(learner, SimListMKL):
-        arrays = trees_to_arrays(learner.booster_)
-        check_trees(arrays, len(recipe))
+    arrays = {"weights": learner.weights_} if isinstance(learner, LinearLearner) else {}
     settings = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in learner.get_params().items()}
 
     def write_files(folder: Path) -> None:
         for name, text in (files or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
+        if isinstance(learner, SimListMKL):
+            (folder / TREES).write_bytes(learner.booster_.save_raw("ubj"))
 
     artefacts.save(
         path,
@@ -128,12 +127,11 @@ def save(
 def load(path: str | Path) -> FusionModel:
     """Reads the model saved as `path`; raises ArtefactError where it is missing or damaged."""
     meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False)
-    # Always, not only after a change as `load` does it: it is quick, and xgboost ends the process where a tree is wrong.
-    artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
+    artefacts.run_validation(Path(path), validate, meta, arrays, KIND)  # always: it is quick
     try:
         parameters = meta["parameters"]
         recipe = tuple(str(name) for name in parameters["recipe"])
-        learner = LEARNERS[parameters["learner"]](**parameters["settings"])
+        learner = learner_class(parameters["learner"])(**parameters["settings"])
         _check_settings(path, learner, parameters["settings"])
         learner.features_ = len(recipe)
         if isinstance(learner, LinearLearner):
@@ -143,12 +141,7 @@ def load(path: str | Path) -> FusionModel:
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"damaged, no {problem}; train the model again", path=path) from None
     if isinstance(learner, SimListMKL):
-        xgboost = load_xgboost()  # says how to install it
-        try:
-            learner.booster_ = arrays_to_booster(arrays, len(recipe), learner.booster_settings())
-        except (xgboost.core.XGBoostError, TypeError, ValueError) as problem:
-            reason = short(str(problem).strip().splitlines()[-1])
-            raise ArtefactError(f"damaged, settings that xgboost refuses ({reason}); train it again", path=path) from None
+        learner.booster_ = load_booster(Path(path) / TREES, len(recipe))
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))
 
 
@@ -180,7 +173,7 @@ def _check_far(note: object) -> None:
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for a model that is damaged: `meta` is its description, `arrays` are its weights or trees.
 
-    Weights must be finite, and trees must be trees over the model's features.
+    Weights must be finite, and trees must be in a file of their own.
     """
     recipe, learner = meta["parameters"]["recipe"], meta["parameters"]["learner"]
     notes = meta["extra"]
@@ -194,10 +187,8 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         raise ValueError(f"{AS_AUTO} is not a name")
     if FAR in notes:
         _check_far(notes[FAR])
-    if learner == SimListMKL.name:
-        if SIZES not in arrays:
-            raise ValueError("its trees are in the format of an earlier version")
-        check_trees(arrays, len(recipe))
+    if learner == SimListMKL.name and TREES not in meta["files"]:
+        raise ValueError("its trees are in the format of an earlier version")
     if "weights" in arrays:
         invariants.require_length("weights", arrays["weights"], len(recipe))
         invariants.require_finite("weights", arrays["weights"])

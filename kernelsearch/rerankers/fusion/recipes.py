@@ -8,6 +8,7 @@ from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.kernels.identifiers import joined_share
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
 from kernelsearch.rerankers.base import OpenedIndex, Part
+from kernelsearch.rerankers.fusion.features import parse
 from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command
 from kernelsearch.vectors.store import names as vector_names
@@ -37,15 +38,22 @@ CERTAINTY = f"posterior:sharpness={CERTAINTY_SHARPNESS:g}"
 #: fewer of them get most of the weight.
 READING_SHARPNESS = 10.0
 
-#: The same feedback from the documents that the match puts first.
-READ_FEEDBACK = (
-    f"read:{MATCH}/rm:sharpness={READING_SHARPNESS:g}",
-    f"read:{MATCH}/top:docs={POSTERIOR_DOCUMENTS},sharpness={READING_SHARPNESS:g}",
-    f"read:{MATCH}/klsa:lambda=1",
-)
 
-#: The same for the match.
-READ_CERTAINTY = f"read:{MATCH}/{CERTAINTY}"
+def read_feedback(match: str) -> tuple[str, ...]:
+    """The same feedback from the documents that the feature `match` puts first."""
+    return (
+        f"read:{match}/rm:sharpness={READING_SHARPNESS:g}",
+        f"read:{match}/top:docs={POSTERIOR_DOCUMENTS},sharpness={READING_SHARPNESS:g}",
+        f"read:{match}/klsa:lambda=1",
+    )
+
+
+def read_certainty(match: str) -> str:
+    """The same certainty of the feature `match`."""
+    return f"read:{match}/{CERTAINTY}"
+
+
+READ_FEEDBACK, READ_CERTAINTY = read_feedback(MATCH), read_certainty(MATCH)
 
 #: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which
 #: takes too long for a training over hundreds of topics. `python -m tools.reproduce.auto` shows how the weights were chosen.
@@ -63,19 +71,6 @@ PARTS, PARTS_WEIGHT, CODE_SHARE = "parts", 16.0, 0.06
 
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0
-
-#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors NAME. docs/reproductions/vectors.md says how they
-#: were chosen; `python -m tools.reproduce.vectors_weights` measures weights that were chosen without the collection.
-HYBRID_WEIGHTS = {
-    MATCH: 0.75,
-    PLAIN: 0.75,
-    f"hybrid:NAME/rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
-    f"hybrid:NAME/top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
-    "hybrid:NAME/klsa:lambda=1": 1.0,
-    f"hybrid:NAME/{CERTAINTY}": 1.0,
-    "dense:NAME": 3.0,
-}
-
 
 #: The share of the documents that must have a vector for vectors that no option names: with half of them `auto` was as good
 #: as by words alone or better, with fewer worse (docs/reproductions/vectors.md, "Documents without a vector").
@@ -96,11 +91,20 @@ def reading_weights(index: OpenedIndex) -> dict[str, float]:
 def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
     """{feature: weight} of `auto` on `index` with the vectors of that name, from which a trained fusion starts, too.
 
-    Vectors that have seen a part of the texts, or of the documents, get a lower weight (`kernelsearch.vectors.truncation`).
+    docs/reproductions/vectors.md says how they were chosen; `python -m tools.reproduce.vectors_weights` measures weights that
+    were chosen without the collection. Vectors that have seen a part of the texts, or of the documents, get a lower weight
+    (`kernelsearch.vectors.truncation`).
     """
-    weights = {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
-    weights[f"dense:{vectors}"] *= reliability(index.vectors(vectors).documents, index.forward.lengths, index.forward.live)
-    return weights
+    seen = reliability(index.vectors(vectors).documents, index.forward.lengths, index.forward.live)
+    return {
+        MATCH: 0.75,
+        PLAIN: 0.75,
+        f"hybrid:{vectors}/rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
+        f"hybrid:{vectors}/top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
+        f"hybrid:{vectors}/klsa:lambda=1": 1.0,
+        f"hybrid:{vectors}/{CERTAINTY}": 1.0,
+        f"dense:{vectors}": 3.0 * seen,
+    }
 
 
 def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> tuple[str | None, Part]:
@@ -136,17 +140,19 @@ def available(recipe: Sequence[str], index: OpenedIndex) -> tuple[dict[str, str]
     parts = []
     if MATCH in offered:
         parts += _match_parts(index)
-    if MATCH in offered and not index.forward.has_positions:
-        by_first_stage = {**dict(zip(READ_FEEDBACK, PLAIN_FEEDBACK, strict=True)), READ_CERTAINTY: CERTAINTY}
-        offered = {name: by_first_stage.get(place, place) for name, place in offered.items()}
-        offered[MATCH] = PLAIN
-    elif MATCH in offered and not has_graph(index):
-        offered = {name: place.replace(f"read:{MATCH}/", f"read:{POSITIONS}/", 1) for name, place in offered.items()}
-        offered[MATCH] = POSITIONS
-    if any(_is_klsa(name) for name in offered):
+        if not index.forward.has_positions:
+            instead = dict(zip((MATCH, *READ_FEEDBACK, READ_CERTAINTY), (PLAIN, *PLAIN_FEEDBACK, CERTAINTY), strict=True))
+        elif not has_graph(index):
+            by_positions = (POSITIONS, *read_feedback(POSITIONS), read_certainty(POSITIONS))
+            instead = dict(zip((MATCH, *READ_FEEDBACK, READ_CERTAINTY), by_positions, strict=True))
+        else:
+            instead = {}
+        offered = {name: instead.get(name, name) for name in offered}
+    latent = {name for name in offered if parse(name).innermost.kind == "klsa"}
+    if latent:
         fitted = has_basis(index)
         parts.append(Part("klsa", None if fitted else f"no latent basis has been fitted; {fitting_command(index)} fits one"))
-        offered = {name: place for name, place in offered.items() if fitted or not _is_klsa(name)}
+        offered = {name: place for name, place in offered.items() if fitted or name not in latent}
     return offered, parts
 
 
@@ -156,7 +162,3 @@ def _match_parts(index: OpenedIndex) -> list[Part]:
         return [Part(MATCH, reason), Part(RELATED, "they are part of mslm")]
     graph = f"no graph has been trained; {training_command(index)} makes one"
     return [Part(MATCH, None), Part(RELATED, None if has_graph(index) else graph)]
-
-
-def _is_klsa(name: str) -> bool:
-    return name.rpartition("/")[2].partition(":")[0] == "klsa"

@@ -1,69 +1,49 @@
-"""`fusion`: learns the weights of kernels and methods from judgements, clicks or a file of features.
+"""`fusion`: learns the weights of kernels and methods from judgements or clicks.
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.importing import opened_log
-from kernelsearch.core.artefacts import refuse_foreign
-from kernelsearch.core.errors import ArtefactError, Flag, InputError, OptionError
-from kernelsearch.core.execution import Engine
+from kernelsearch.core.errors import ArtefactError, Flag, OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.measures import parse_measures
-from kernelsearch.learning.folds import related_groups
-from kernelsearch.learning.ranking.choose import Best
-from kernelsearch.learning.ranking.far_queries import find_far_queries
-from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.lucene.models import BM25Model
+from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import (
     DEFAULT_CONTEXT,
     Context,
     Explanation,
-    FittedFeatures,
     OpenedIndex,
     Reranker,
     TrainingData,
 )
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.base import FusedReranker, apply_apart
-from kernelsearch.rerankers.fusion.evidence import read_runs
-from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model
-from kernelsearch.rerankers.fusion.features import SOURCES as SOURCES_FLAG
-from kernelsearch.rerankers.fusion.features import parse_recipe
-from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.recipes import (
-    AUTO_WEIGHTS,
-    PARTS,
-    auto_weights,
-    available,
-    usable_vectors,
-)
-from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
-from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
-from kernelsearch.rerankers.fusion.training_table import FeaturePlan, TrainingTable, training_table
+from kernelsearch.rerankers.fusion.base import FusedReranker, PooledReranker, apply_apart
+from kernelsearch.rerankers.fusion.features import of_kind
+from kernelsearch.rerankers.fusion.features.evidence import read_runs
+from kernelsearch.rerankers.fusion.inputs import Inputs
+from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes, query_key
 
 Floats = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 
 
-class FusionReranker(FusedReranker[FusionSettings]):
+class FusionReranker(PooledReranker[FusionSettings]):
     """Ranks with a model that `kernelsearch.train --rerank fusion` made, on this index or on another."""
 
     method = FUSION
+    _training_votes: TrainingVotes | None = None
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -75,17 +55,26 @@ class FusionReranker(FusedReranker[FusionSettings]):
                 path=index.name,
             )
         self._saved = index.opened(models.load, path)  # others share it as long as it is referred to
-        self.model = self._saved.effective()
-        if "normalise" not in self.model.notes:
-            raise OptionError(
-                path, " was learned from a feature file, whose columns no index has", option=Flag("model", "fusion")
-            )
+        flag = Flag("model", "fusion")
+        if "normalise" not in self._saved.notes:
+            raise OptionError(path, " was learned from a feature file, whose columns no index has", option=flag)
+        # A run that is given for a feature must not be refused as one that has no effect.
+        self.model = self._saved.effective(of_kind("run", self._saved.recipe, flag))
         self.learner, self.recipe = self.model.learner, self.model.recipe
-        self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
+        sources = tuple(self.model.notes["sources"])
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
-        self.runs = read_runs(self.settings.runs, Flag("runs", "fusion"))
-        if "votes" in kinds(self.recipe, self.sources) or models.FAR in self.model.notes:
-            self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
+        if of_kind("votes", (*self.recipe, *sources), flag) or models.FAR in self.model.notes:
+            self._training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
+        self.inputs = Inputs(
+            index,
+            self.recipe,
+            sources=sources,
+            depth=self.settings.depth,
+            option=flag,
+            normalise=self.model.notes["normalise"],
+            training_votes=self._training_votes,
+            runs=read_runs(self.settings.runs, Flag("runs", "fusion")),
+        )
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
         self._input = self._make_input()
 
@@ -102,9 +91,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
     def _ranked_by_input(self, query: Query) -> bool:
         """Whether an input ranks `query`: one that was chosen for all queries, or for those far from the training queries."""
         far = self.model.notes.get(models.FAR)
-        if far is None or self.training_votes is None:
+        if far is None or self._training_votes is None:
             return self._input is not None
-        return self.training_votes.nearness(query) < float(far[models.LIMIT])
+        return self._training_votes.nearness(query) < float(far[models.LIMIT])
 
     def _make_auto(self, vectors: str) -> Reranker[Any]:
         """The method `auto`, which ranks where its weights were chosen: its z-scores are those of fewer documents.
@@ -163,75 +152,23 @@ class FusionReranker(FusedReranker[FusionSettings]):
 
         explanation = self._input.explain(query, candidates, doc, context)
         far = self.model.notes.get(models.FAR)
-        if far is not None and self.training_votes is not None:
+        if far is not None and self._training_votes is not None:
             add_reason(
                 explanation,
                 f"not by learned weights: the most similar training query has a cosine of "
-                f"{self.training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
+                f"{self._training_votes.nearness(query):.2f}, and learned weights rank queries from {far[models.LIMIT]:g} on",
             )
         return explanation
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
-        if settings.learner == "best" and settings.parameters():
-            flag = Flag(next(iter(settings.parameters())).replace("_", "-"), "fusion")
-            raise OptionError("belongs to a learner; name it with ", Flag("learner", "fusion"), option=flag)
-        folder = data.folder(index, "fusion")
-        plan = _plan(index, settings)
-        topics, judged = training_topics(data)
-        queries = index.lucene.queries(list(topics.values()), list(topics))
-        training = TrainingQueries.of(queries, judged) if "votes" in kinds(plan.recipe, plan.sources) else TrainingQueries()
-        table = training_table(
-            data.engine,
-            FeaturePlan(
-                index,
-                plan.recipe,
-                plan.sources,
-                BM25Model(settings.k1, settings.b),
-                training,
-                settings.depth,
-                settings.normalise,
-                read_runs(settings.runs, Flag("runs", "fusion")),
-            ),
-            queries,
-            judged,
-            negatives=settings.negatives,
-            random_state=settings.random_state,
-            progress=data.progress,
-        )
-        learner, ranked_by_input = _learned(table, plan, queries, judged, settings, data.engine)
-        notes: dict[str, Any] = {
-            "normalise": settings.normalise,
-            "sources": list(plan.sources),
-            "queries": len(np.unique(table.qid)),
-            "rows": len(table.y),
-            "trained_on": sorted({query_key(query) for query in queries}),
-            **ranked_by_input,
-        }
-        files = {FILE: "".join(training.lines())} if training.queries else {}
-        return models.save(folder, learner, plan.recipe, notes, files, index.fingerprint)
+        from kernelsearch.rerankers.fusion.training import fit_model
 
-    @classmethod
-    def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
-        """Learns from a LETOR file (`data.ltr`) and saves the model; measures it on a second one (`data.ltr_test`)."""
-        assert data.ltr is not None
-        if data.output is None:
-            raise OptionError(Flag("output"), " is not given: a model learned from a feature file belongs to no index")
-        folder = data.output
-        refuse_foreign(folder)  # before the work
-        table = read_letor(data.ltr)
-        test = read_letor(data.ltr_test, table.X.shape[1]) if data.ltr_test is not None else None
-        learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
-        save_model(folder, learner, table)
-        if test is None:
-            return FittedFeatures(folder)
-        scores = load_model(folder).predict(test.X, test.qid)
-        evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test or "")
-        return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
+        return fit_model(index, data, settings)
 
 
-class InputReranker(FusedReranker[FusionSettings]):
+class InputReranker(PooledReranker[FusionSettings]):
     """Ranks by an input of a trained fusion, a weighted sum of features: the first stage, the match, or auto's weights.
 
     `fusion` is the trained fusion, whose candidates and normalisation it shares; `weights` are {feature: weight}.
@@ -243,172 +180,10 @@ class InputReranker(FusedReranker[FusionSettings]):
         super().__init__(fusion.index, **fusion.settings.to_dict())
         self.recipe = tuple(weights)
         self.learner = CombSUM(weights=list(weights.values()), normalise="none")
-        self.sources, self.normalise = fusion.sources, fusion.normalise
-        self.training_votes, self.runs = fusion.training_votes, fusion.runs
+        self.inputs = fusion.inputs.of_recipe(self.recipe)
         self.features(DEFAULT_CONTEXT)
 
     def importance(self) -> Floats:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""
         weights = np.asarray(self.learner.get_params()["weights"], dtype=np.float64)
         return np.asarray(weights / weights.sum())
-
-
-class _TrainingPlan(NamedTuple):
-    """What a model is trained with."""
-
-    recipe: tuple[str, ...]
-    sources: tuple[str, ...]
-    weights: dict[str, float]  #: those of `auto`, by features of the recipe, towards which weights are regularised
-    vectors: str | None  #: the name of the vectors in the default recipe
-
-
-def _plan(index: OpenedIndex, settings: FusionFitSettings) -> _TrainingPlan:
-    """The recipe and the sources that `settings` name; the default recipe is extended by what `auto` uses on `index`."""
-    recipe = parse_recipe(settings.features)
-    sources = () if settings.sources == "none" else parse_recipe(settings.sources, SOURCES_FLAG)
-    if settings.features != RECIPE:
-        if settings.vectors is not None:
-            raise OptionError(
-                "is for the default recipe; ",
-                Flag("features", "fusion"),
-                " names dense:NAME itself",
-                option=Flag("vectors", "fusion"),
-            )
-        return _TrainingPlan(recipe, sources, {name: AUTO_WEIGHTS[name] for name in AUTO_WEIGHTS if name in recipe}, None)
-    vectors, part = usable_vectors(index, settings.vectors, FUSION.name)
-    wanted = auto_weights(index, vectors)
-    if vectors is not None:
-        recipe = (*recipe, f"dense-rm:{vectors}")
-        sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
-    elif PARTS in wanted:
-        sources = (*sources, PARTS) if sources else sources
-    offered, parts = available(tuple(dict.fromkeys((*recipe, *wanted))), index)
-    for name, missing in (*parts, part):
-        if missing is not None:
-            logger.info("fusion: learns without %s: %s", name, missing)
-    weights: dict[str, float] = {}
-    for name, weight in wanted.items():
-        if name in offered:
-            weights[offered[name]] = weights.get(offered[name], 0.0) + weight
-    return _TrainingPlan(tuple(dict.fromkeys(offered.values())), sources, weights, vectors)
-
-
-def _learned(
-    table: TrainingTable,
-    plan: _TrainingPlan,
-    queries: Sequence[Query],
-    judged: Mapping[str, Mapping[str, int]],
-    settings: FusionFitSettings,
-    engine: Engine,
-) -> tuple[Learner, dict[str, Any]]:
-    """The fitted learner, and notes for the model on the queries that an input ranks instead: all, those far away, or none.
-
-    `table` has the features of `queries`, which were `judged`; `plan` says what they are, `settings` how to learn, and `engine`
-    computes.
-    """
-    default_recipe = settings.features == RECIPE and plan.sources and settings.normalise == "z"
-    as_auto = {models.AS_AUTO: plan.vectors or "none"} if default_recipe else {}
-    count = len(np.unique(table.qid))
-    if settings.learner != "best":
-        return _named_learner(table, settings, engine), {}
-    if count < ENOUGH_QUERIES and plan.weights:
-        logger.info(
-            "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
-            *(("1 training query", "is") if count == 1 else (f"{count} training queries", "are")),
-            ENOUGH_QUERIES,
-        )
-        known = CombSUM(weights=[plan.weights.get(name, 0.0) for name in plan.recipe], normalise="none")
-        return known.fit(table.X, table.y, table.qid), as_auto
-    best = _best_learner(table, plan, queries, judged, settings)
-    nearness = [entry.nearness for entry in table.complete if entry.nearness is not None]
-    far = find_far_queries(best.cases_, np.array(nearness).T, best.choice_, best.inputs, best.caution) if nearness else None
-    if far is None:
-        log_choice(best, FUSION.name, f"{count} queries")
-        return best, as_auto if best.choice_ == "auto" else {}
-    best.take(far.near, table.X, table.y, table.qid)
-    log_choice(best, FUSION.name, f"{count} queries", far)
-    weights = zip(plan.recipe, best.make(far.far).get_params()["weights"], strict=True)
-    note = {models.LIMIT: far.limit, models.WEIGHTS: {name: weight for name, weight in weights if weight}}
-    return best, {models.FAR: {**note, **(as_auto if far.far == "auto" else {}), "cross_validated": list(far.scores)}}
-
-
-def _named_learner(table: TrainingTable, settings: FusionFitSettings, engine: Engine) -> Learner:
-    """The learner that `settings` name, fitted on `table`."""
-    learner = make_learner(
-        settings.learner,
-        normalise="none",  # the table is normalised already
-        random_state=settings.random_state,
-        parameters=settings.parameters(),
-        owner=settings.owner,
-    )
-    fit_learner(learner, table.X, table.y, table.qid, engine)
-    return learner
-
-
-def _best_learner(
-    table: TrainingTable,
-    plan: _TrainingPlan,
-    queries: Sequence[Query],
-    judged: Mapping[str, Mapping[str, int]],
-    settings: FusionFitSettings,
-) -> Best:
-    """The choice among the inputs and learned weights, fitted on `table`, whose `queries` were `judged`."""
-    best = anchored_learner(plan.recipe, plan.weights, folds=settings.folds, random_state=settings.random_state)
-    relevant = [[docid for docid, grade in judged.get(query.qid, {}).items() if grade > 0] for query in queries]
-    groups = dict(enumerate(related_groups(relevant, -(-len(queries) // settings.folds)).tolist()))
-    best.fit(table.X, table.y, table.qid, complete=table.complete, groups=groups)
-    return best
-
-
-def query_key(query: Query) -> str:
-    """A short hash of a query's terms and weights, by which a model recognises its training queries."""
-    text = "\x1f".join(f"{term}={weight:g}" for term, weight in sorted(zip(query.terms, query.weights, strict=True)))
-    return hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=6).hexdigest()
-
-
-def kinds(*recipes: Sequence[str]) -> set[str]:
-    """The kinds of features that recipes name: `bm25` for `bm25:k1=2`."""
-    return {name.partition(":")[0] for recipe in recipes for name in recipe}
-
-
-def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    """Topics {qid: text} and judgements {qid: {docid: grade}} of `data`; in a click log, clicked documents have grade 1.
-
-    Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
-    """
-    if data.clicks is not None and (data.topics or data.qrels):
-        raise OptionError(
-            "has no effect with ",
-            Flag("topics"),
-            " and ",
-            Flag("qrels"),
-            ", from which fusion then learns",
-            option=Flag("clicks"),
-        )
-    if data.topics and data.qrels:
-        topics = {
-            qid: text for qid, text in data.topics.items() if any(grade > 0 for grade in data.qrels.get(qid, {}).values())
-        }
-        if not topics:
-            raise InputError("no training topic has a relevant document", option=Flag("qrels"))
-        return topics, data.qrels
-    if data.topics or data.qrels:
-        missing, present = ("qrels", "topics") if data.topics else ("topics", "qrels")
-        raise OptionError(
-            "is needed with ",
-            Flag(present),
-            ": ",
-            Flag("rerank", value="fusion"),
-            " learns from both together",
-            option=Flag(missing),
-        )
-    if data.clicks is None:
-        parts = "learns from ", Flag("topics"), " and ", Flag("qrels"), ", from ", Flag("clicks"), ", or from ", Flag("ltr")
-        raise OptionError(*parts, "; none was given", option=Flag("rerank", value="fusion"))
-    with opened_log(data.clicks) as log:
-        logged = list(log.all_queries())
-        shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
-        judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
-        for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
-            judged[str(number)][docid] = 1
-    return {str(number): text for number, text in logged}, judged

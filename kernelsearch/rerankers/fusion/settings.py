@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kernelsearch.core.options import Settings, option
 
@@ -15,8 +15,6 @@ RECIPE = (
 )
 #: The features that add candidates by default.
 SOURCES = "rm rm3 votes:power=4,fade=1.5"
-#: The names of --fusion.learner.
-LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "okwl", "oasis", "online", "combsum", "nonzero", "tied-rrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,44 +37,7 @@ class FusionSettings(DepthSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnerSettings(Settings):
-    """Which learner combines features, and its parameters; None leaves a parameter at the learner's own default."""
-
-    vectors: str | None = option(
-        None,
-        "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index if "
-        "queries have vectors too; none: words alone",
-        names="vectors",
-        requests=("none",),
-    )
-    learner: str = option(
-        "best", "learner of the feature weights; best: chosen by cross-validation over the training queries", choices=LEARNERS
-    )
-    normalise: str = option("z", "normalisation of features within a query", choices=("z", "minmax", "none"))
-    trees: int | None = option(None, "number of trees of simlistmkl; auto: 100", low=1, high=10_000)
-    leaves: int | None = option(None, "largest number of leaves of a tree of simlistmkl; auto: 8", low=2, high=10_000)
-    learning_rate: float | None = option(
-        None,
-        "learning rate of simlistmkl, boost, okwl and online; auto: 0.05, 0.1, 0.001 and 0.001",
-        low=1e-6,
-        high=1,
-    )
-    C: float | None = option(
-        None,
-        "weight of the hinge loss of svm against its regularisation, largest step of oasis; auto: 10 and 0.001",
-        low=1e-9,
-    )
-    signed: bool = option(False, "allow negative weights in svm, net, boost, okwl, oasis and online")
-    random_state: int = option(0, "seed for random draws, the folds and the learner", low=0)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that were given, by name."""
-        values = {name: getattr(self, name) for name in ("trees", "leaves", "learning_rate", "C")}
-        return {name: value for name, value in values.items() if value is not None} | ({"signed": True} if self.signed else {})
-
-
-@dataclass(frozen=True, kw_only=True)
-class FusionFitSettings(LearnerSettings):
+class FusionFitSettings(Settings):
     """Options of `fusion` in train."""
 
     owner: ClassVar[str] = "fusion"
@@ -85,11 +46,17 @@ class FusionFitSettings(LearnerSettings):
     sources: str = option(
         SOURCES, "features that add candidates to those of the first stage, separated by spaces; none: the first stage alone"
     )
+    vectors: str | None = option(
+        None,
+        "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index if "
+        "queries have vectors too; none: words alone",
+        names="vectors",
+        requests=("none",),
+    )
     learner: str = option(
         "best",
-        "learner of the feature weights; best: cross-validation over the training topics chooses the first stage, auto's "
-        "weights, mslm alone, or net regularised towards auto's weights (with a feature file: one of the learners)",
-        choices=LEARNERS,
+        "learner of the feature weights: net, simlistmkl or combsum; best: cross-validation over the training topics "
+        "chooses the first stage, auto's weights, mslm alone, or net regularised towards auto's weights",
     )
     runs: tuple[str, ...] | None = option(
         None, "run files for the features run:NAME, as NAME=FILE, separated by commas", names="file"
@@ -97,5 +64,4 @@ class FusionFitSettings(LearnerSettings):
     depth: int = option(1000, "number of candidates per source in training", low=1)
     negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)
     folds: int = option(5, "number of cross-validation folds with --fusion.learner best", low=2)
-    k1: float = option(0.9, "BM25's k1 of the first stage in training", low=0)
-    b: float = option(0.4, "BM25's b of the first stage in training", low=0, high=1)
+    random_state: int = option(0, "seed for random draws, the folds and the learner", low=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,3 +127,9 @@ class TrainingVotes:
             own = self.qids == query.qid
             similarity[(self._by_query @ self._by_query[own].T).toarray().any(axis=1)] = 0.0
         return similarity
+
+
+def query_key(query: Query) -> str:
+    """A short hash of a query's terms and weights, by which a model recognises its training queries."""
+    text = "\x1f".join(f"{term}={weight:g}" for term, weight in sorted(zip(query.terms, query.weights, strict=True)))
+    return hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=6).hexdigest()

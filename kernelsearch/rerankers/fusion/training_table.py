@@ -14,10 +14,10 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
-from kernelsearch.learning.ranking.choose import CompleteList
+from kernelsearch.learning.ranking.cross_validation import CompleteList
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.features import Features, of_kind
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ class FeatureTables:
         self.features = Features(
             plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=self.votes, runs=plan.runs
         )
-        self.vote_columns = [column for column, name in enumerate(plan.recipe) if name.partition(":")[0] == "votes"]
+        self.vote_columns = [plan.recipe.index(name) for name in of_kind("votes", plan.recipe)]
         self.unrelated_votes = TrainingVotes(plan.index, plan.training, leave_out=True, related=False)
         self.unrelated_features = Features(
             plan.index,

@@ -24,7 +24,7 @@ from kernelsearch.kernels.ranking_models import (
     posterior_weights,
 )
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
-from kernelsearch.rerankers.fusion.feature import (
+from kernelsearch.rerankers.fusion.features.base import (
     CERTAINTY,
     FEEDBACK,
     BM25Feature,

@@ -15,7 +15,7 @@ from kernelsearch.kernels import ranking_models, registry
 from kernelsearch.kernels.ranking_models import BM25Query
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import CannotAct, Context, Reranker
-from kernelsearch.rerankers.fusion.feature import (
+from kernelsearch.rerankers.fusion.features.base import (
     FEEDBACK,
     MATCH,
     F,

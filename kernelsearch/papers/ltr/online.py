@@ -15,9 +15,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.learning.ranking.lambdas import lambdas
 from kernelsearch.learning.ranking.lists import Lists, check_training, require_contrast
 from kernelsearch.learning.ranking.triplets import LinearLearner, TripletLearner, triplet_differences
+from kernelsearch.papers.ltr.lambdas import lambdas
 
 Floats = NDArray[np.float64]
 

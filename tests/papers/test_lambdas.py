@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
 from kernelsearch.learning.ranking.lists import list_average_precision
+from kernelsearch.papers.ltr.lambdas import lambdas, swap_deltas
 
 
 def swapped_change(scores, relevant, kind_ap, i, j):

@@ -15,7 +15,7 @@ from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.ranking_models import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.rerankers.fusion.feature import FEEDBACK, Feature, FeatureContext, Floats
+from kernelsearch.rerankers.fusion.features.base import FEEDBACK, Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
 

@@ -16,7 +16,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import ranking_models
 from kernelsearch.kernels.identifiers import word_parts
 from kernelsearch.lucene.models import BM25Model
-from kernelsearch.rerankers.fusion.feature import Floats, PoolFeature
+from kernelsearch.rerankers.fusion.features.base import Floats, PoolFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 
 #: Identifiers per word of a query that candidates are searched by, those in most documents: Lucene allows 1,024 terms.

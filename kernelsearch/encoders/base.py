@@ -20,9 +20,13 @@ class Encoder(ABC):
     #: Texts that are encoded together.
     batch: int = 32
 
-    @abstractmethod
     def declaration(self) -> dict[str, Any]:
-        """What vectors of this encoder depend on, as plain data. Encoders with the same declaration give the same vectors."""
+        """What vectors of this encoder depend on, as plain data: here the library and the model's name.
+
+        Encoders with the same declaration give the same vectors.
+        """
+        library, _, model = self.source.partition(":")
+        return {"source": self.source, "library": library, "model": model}
 
     @abstractmethod
     def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:

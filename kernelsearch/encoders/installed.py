@@ -24,11 +24,6 @@ class SentenceTransformersEncoder(Encoder):
         except (OSError, ValueError) as problem:
             raise InputError(f"can't be opened ({_line(problem)})", option=Flag("encoder"), path=self.source) from None
 
-    def declaration(self) -> dict[str, Any]:
-        """The library and the model's name."""
-        library, _, model = self.source.partition(":")
-        return {"source": self.source, "library": library, "model": model}
-
     def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
         # Models that know prompts for queries and documents have methods for each; older versions have one for both.
         name = "encode_query" if queries else "encode_document"
@@ -52,11 +47,6 @@ class PyseriniEncoder(Encoder):
             self._queries = _match(library.query_encoder_class_map, name)(name, **options)
         except (OSError, ValueError, TypeError) as problem:
             raise InputError(f"can't be opened ({_line(problem)})", option=Flag("encoder"), path=self.source) from None
-
-    def declaration(self) -> dict[str, Any]:
-        """The library and the model's name."""
-        library, _, model = self.source.partition(":")
-        return {"source": self.source, "library": library, "model": model}
 
     def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
         if queries:

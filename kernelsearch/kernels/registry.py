@@ -211,7 +211,7 @@ def make(name: str, parameters: Mapping[str, Any]) -> Kernel:
     source = f"kernel {name!r}" if name in KERNELS else register_plugin(plugins()[name])
     try:
         factory: Any = KERNELS[name] if name in KERNELS else plugins()[name].load()
-        given = accepted(factory, parameters)
+        given = accepted(factory, dict(parameters))
         if unknown := [key for key in parameters if key not in given and key != "base"]:
             known = [key for key in inspect.signature(factory).parameters if key != "base"]
             raise OptionError(f"kernel {name}: no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.papers.classify.text_files import read_texts
+from kernelsearch.papers.ltr.letor import read_letor
 from kernelsearch.papers.pert.kernels import read_perturbations
 from kernelsearch.papers.pert.weighted_queries import read_weighted_queries
-from kernelsearch.papers.ltr.letor import read_letor
 from kernelsearch.papers.reproduce.conditions import SHIPPED, read_conditions
 
 

@@ -463,7 +463,7 @@ def documented_defaults(name: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [name for name in OWN_METHODS if list(documented_defaults(name))])
 def test_defaults_of_options_are_those_of_the_page(name):
-    """Numbers, words, on and off; a default of None or of no values, which stands for a choice by the method, may say anything."""
+    """Numbers, words, on and off; a default of None or of no values, a choice by the method, may be described in any way."""
     words = {"on": True, "off": False, "": False}
     method = registry.method(name)
     for option, text in documented_defaults(name):

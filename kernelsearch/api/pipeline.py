@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api.results import Results
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.index import FirstStage
 from kernelsearch.rerankers import registry
@@ -93,16 +92,6 @@ class Pipeline:
                 for before, after in zip(current, ranked, strict=True)
             ]
         return current
-
-
-def method_options() -> dict[str, tuple[str, tuple[Option, ...]]]:
-    """{name: (summary, options)} of all methods that a pipeline can have."""
-    return {name: (method.summary, method.options) for name, method in registry.methods().items()}
-
-
-def paper_methods() -> frozenset[str]:
-    """The names of the methods of `kernelsearch.papers` among them."""
-    return registry.paper_names()
 
 
 def fallback_messages(fallbacks: Counter[tuple[str, str]]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from kernelsearch.api import config
 from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import Pipeline, method_options, paper_methods
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.cli import pyserini_flags
 from kernelsearch.cli.console import Parser
@@ -148,7 +148,7 @@ def make_parser(
 
     `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
-    methods, apart = method_options(), paper_methods()
+    methods, apart = registry.methods(), registry.paper_names()
     parser = Parser(
         prog=f"python -m kernelsearch.{verb}",
         description=description,
@@ -166,7 +166,7 @@ def make_parser(
         metavar="NAME",
         help=f"rerank with this method; repeatable ({', '.join(name for name in methods if name not in apart)})",
     )
-    add_method_flags(parser, methods)
+    add_method_flags(parser, {name: (method.summary, method.options) for name, method in methods.items()})
     return parser
 
 

@@ -141,6 +141,10 @@ def test_damaged_models_are_refused(tmp_path):
     rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["recipe"].append("e"))
     with pytest.raises(ArtefactError, match=r"trees\.ubj: trees over 4 features for 5"):
         models.load(tmp_path / "m")
+    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"].update(learner="forest"))
+    with pytest.raises(ArtefactError, match=r"m: needs the learner .forest., which no installed package has"):
+        models.load(tmp_path / "m")
+    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"].update(learner="simlistmkl"))
     rewrite_meta(tmp_path / "m", lambda meta: [meta[key].pop("trees.ubj") for key in ("files", "checksums")])
     with pytest.raises(ArtefactError, match="its trees are in the format of an earlier version"):
         models.load(tmp_path / "m")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, quote
+from kernelsearch.core.errors import ArtefactError, OptionError, quote
 from kernelsearch.core.options import LARGEST_FLOAT
 from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
@@ -140,6 +140,9 @@ def load(path: str | Path) -> FusionModel:
                 raise ArtefactError(f"{len(learner.weights_)} weights for {len(recipe)} features", path=path)
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"damaged, no {problem}; train the model again", path=path) from None
+    except OptionError:
+        name = quote(parameters["learner"])
+        raise ArtefactError(f"needs the learner {name}, which no installed package has", path=path) from None
     if isinstance(learner, SimListMKL):
         learner.booster_ = load_booster(Path(path) / TREES, len(recipe))
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))

@@ -178,7 +178,7 @@ def check_heap(heap: str | None) -> None:
     """
     if heap is None:
         return
-    match = re.fullmatch(r"(\d{1,12})([kmg])", heap.lower())
+    match = re.fullmatch(r"(\d{1,12})([kmg])", str(heap).lower())
     if not match or not 16 << 20 <= int(match[1]) << {"k": 10, "m": 20, "g": 30}[match[2]] <= 16 << 40:
         raise JavaError(f"Java heap: {quote(heap)} is not a size such as 512m or 4g")
 

@@ -140,6 +140,8 @@ def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
         if (real := path.resolve()) in seen:
             raise OptionError(f"{path} is named twice ({seen[real]} is the same index)", option=Flag("index"))
         seen[real] = path
+    if not isinstance(artefacts, str | Path | None):
+        raise InputError(f"a path was expected, not {quote(artefacts)}", option=Flag("artefacts"))
     return Shards(folders, paths, Path(artefacts) if artefacts is not None else None)
 
 

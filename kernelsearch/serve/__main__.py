@@ -33,6 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serves indexes over HTTP, with a page for people.",
         epilog=EXAMPLES,
         common=COMMON,
+        apart=registry.paper_names(),
         refuse=refuse_flag,
     )
     for name, metavar, text in (

@@ -107,7 +107,7 @@ class PrintedRobustBM25(RobustBM25):
         return np.maximum(np.array(values, dtype=np.float64).reshape(len(queries), len(docs)), 0.0)
 
     def best_relevance(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
-        """The best g of each similar query among the documents that it retrieves, shape (queries,)."""
+        """The best g of each similar query among the documents `retrieved` for it, shape (queries,)."""
         if self.settings.relevance == NONE:
             return np.ones(len(retrieved))
         if self._relevance is None:

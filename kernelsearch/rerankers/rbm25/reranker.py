@@ -211,14 +211,14 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def gains(
         self, similar: Similar, retrieved: list[Candidates], pairs: PreferencePairs, context: Context
     ) -> NDArray[np.float64]:
-        """g of both documents of each pair for the pair's query, shape (m, 2)."""
+        """g of both documents of each pair for the pair's query, shape (m, 2); `retrieved` are the similar queries' lists."""
         scores = self.relevance(similar.queries, pairs.docs, context)
         best = self.best_relevance(similar, retrieved)[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
 
     def best_relevance(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
-        """The best g of each similar query among the documents that it retrieves, shape (queries,)."""
+        """The best g of each similar query among the documents `retrieved` for it, shape (queries,)."""
         return np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:

@@ -29,13 +29,14 @@ import tomli_w
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.spec import Values, check
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import Flag, InputError, OptionError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option, find_option, unknown_option
 from kernelsearch.core.reading import parse_json, read_toml
 from kernelsearch.core.streams import raise_shortage
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.jvm import find_jar
+from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"
 
@@ -80,7 +81,13 @@ def read(path: str | Path, options: Sequence[Option]) -> Config:
         values = check(names, pairs)
         return Config({option.key: option.parse(value) for option, value in _find(table, options)}, names, values, made)
     except OptionError as problem:
-        raise InputError(problem, path=path) from None
+        moved = [
+            Flag(name, owner)
+            for (owner, name), _ in pairs
+            if owner in registry.names() and name in registry.method(owner).moved
+        ]
+        others = [flag.in_request() for flag in moved if flag != problem.option]
+        raise InputError(problem, *([f"; remove or move also {', '.join(others)}"] if others else []), path=path) from None
 
 
 def _find(values: Mapping[str, Any], options: Sequence[Option]) -> Iterator[tuple[Option, Any]]:

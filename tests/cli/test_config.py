@@ -37,6 +37,10 @@ def test_a_file_is_read_with_checked_values(tmp_path):
         ("[[rerank]]\nname = 'magic'", "c.toml: rerank: 'magic' is not one of"),
         ("[[rerank]]\nname = 'pert'\n[[rerank]]\nname = 'pert'", "c.toml: rerank='pert': given 2 times"),
         ("[[rerank]]\nname = 'pert'\nalhpa = 1", r"c.toml: pert_alhpa: unknown option; did you mean pert_alpha\?"),
+        (
+            "[[rerank]]\nname = 'klsa'\nscores = 'sum'\ncosine = true",
+            r"c.toml: klsa_scores: an option of klsa-paper; remove or move also klsa\.cosine",
+        ),
         ("rerank = 'pert'", "c.toml: rerank must be a list of tables"),
         ("first-stage = 3", "first-stage and made-with must be tables"),
     ],

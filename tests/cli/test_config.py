@@ -98,7 +98,7 @@ def test_the_recipe_names_everything_the_run_depends_on(first_run, demo_index):
     assert recipe["rerank"][0]["name"] == "klsa" and recipe["rerank"][0]["z"] == 3
     made = recipe["made-with"]
     assert made["index-fingerprint"] == demo_index.fingerprint and len(made["topics-sha256"]) == 64
-    assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25"
+    assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25(k1=2,b=.75)"
 
 
 def test_a_table_is_as_long_as_hits_says_where_it_was_given(first_run, demo_index, capsys):

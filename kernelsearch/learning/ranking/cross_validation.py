@@ -58,7 +58,10 @@ def unfitted(learner: Learner) -> Learner:
 
 
 def table_precisions(candidates: Mapping[str, Learner], table: Table, folds: int, seed: int) -> Precisions:
-    """AP of each query of `table` that has something relevant, by models fitted on the other folds, drawn with `seed`."""
+    """AP of each query of `table` that has something relevant, by models fitted on the other folds.
+
+    `candidates` are unfitted learners by name; `folds` is the number of folds, `seed` draws them.
+    """
     scores = {name: np.zeros(len(table.y)) for name in candidates}
     for held_out in query_folds(table.qid, folds, seed):
         learned = table.select(~held_out)
@@ -81,7 +84,8 @@ def list_precisions(
 ) -> tuple[Precisions, Precisions]:
     """AP of each complete ranking by models fitted on the other folds of `table`: with the features as they are, and unrelated.
 
-    `groups`, {qid: group}, are queries that stay in one fold. `folds` is the largest number of folds, `seed` draws them.
+    `candidates` are unfitted learners by name, `complete` the rankings; `groups`, {qid: group}, are queries that stay in one
+    fold. `folds` is the largest number of folds, `seed` draws them.
     """
     related, unrelated = ({name: np.zeros(len(complete)) for name in candidates} for _ in range(2))
     numbers = np.array([groups.get(entry.qid, entry.qid) for entry in complete])

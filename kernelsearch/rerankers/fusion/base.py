@@ -55,7 +55,10 @@ class FusedReranker(Reranker[D]):
         """Share of each feature in the model, shape (features,), summing to 1."""
 
     def ranked(self, query: Query, listed: Candidates, context: Context) -> Candidates:
-        """The reranked list of one query, of at most as many documents as the first stage was asked for."""
+        """The reranked list of one query, whose list of the first stage is `listed`.
+
+        It has at most as many documents as the first stage was asked for.
+        """
         candidates, table, lifts, rest = self.fused(query, listed, context)
         if not candidates.depth:
             return listed

@@ -71,7 +71,7 @@ class Inputs:
         )
 
     def features(self, context: Context) -> Features:
-        """The recipe's features for a first stage; those of the last first stage are cached."""
+        """The recipe's features for the first stage of `context`; those of the last first stage are cached."""
         cached = self._features
         if cached is None or cached[0] != context.model:
             features = Features(
@@ -87,7 +87,7 @@ class Inputs:
         return cached[1]
 
     def table(self, query: Query, listed: Candidates, context: Context) -> Table:
-        """The pool of `query`, whose list of the first stage is `listed`, and its normalised features."""
+        """The pool of `query`, whose list of the first stage (`context`) is `listed`, and its normalised features."""
         key = (query, listed.docs.tobytes(), listed.scores.tobytes(), context.model, context.hits)
         entry = self._tables.get(key)  # taken at once: another thread may drop it meanwhile
         if entry is None:

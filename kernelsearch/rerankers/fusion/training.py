@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 def fit_model(index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
-    """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
+    """Learns from the judged topics or the click log of `data`, and saves the model with its recipe; returns its folder.
+
+    `index` is what features are computed on, `settings` are the options of train.
+    """
     # Made here first: an unknown learner is refused before the work. The table of features is normalised already.
     flag = Flag("learner", "fusion")
     named = make_learner(settings.learner, normalise="none", random_state=settings.random_state, option=flag)

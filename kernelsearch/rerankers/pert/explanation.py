@@ -49,7 +49,7 @@ def explain(
     """The score of the document in row `doc` by term of the `expanded` query.
 
     The notes hold the expanded query and, of the `expansion` that it comes from, every term's record and, with a perturbation
-    kernel, its coordinates in the plot. `reranker` is the method, `query` the query as it was.
+    kernel, its coordinates in the plot. `reranker` is the method, `query` the query as it was, `context` that of its `explain`.
     """
     index = reranker.index.forward
     records: list[WordRecord] = []

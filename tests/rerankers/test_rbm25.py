@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 
 import numpy as np
 import pytest
@@ -428,6 +429,16 @@ def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
 def test_bad_options_are_named(tiny, options, message):
     with pytest.raises((OptionError, InputError), match=message):
         RobustBM25(tiny, **options)
+
+
+def test_an_option_of_the_papers_says_where_it_is(demo_index):
+    for name, value, line in (
+        ("form", "paper", "rbm25_form: rbm25 is the form auto; paper and prior are forms of rbm25-paper"),
+        ("union_pearson", True, "rbm25_union_pearson: an option of rbm25-paper"),
+        ("k1", 2, "rbm25_k1: say it in the kernel: --rbm25-paper.relevance 'bm25"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(line)):
+            demo_index.pipeline({"rbm25": {name: value}})
 
 
 def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):

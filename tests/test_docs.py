@@ -311,8 +311,8 @@ def test_every_parameter_on_the_api_page_is_described():
 def test_every_public_function_and_its_parameters_are_described(package):
     """As for the page of the API; a docstring may also refer to another function's ("the parameters are those of ...").
 
-    The docstrings of a module and of the package count for the names that they have in backquotes, that of a base class for its
-    subclasses.
+    The docstrings of a module and of its packages count for the names that they have in backquotes, that of a base class for
+    its subclasses.
     """
     assert missing_descriptions(ROOT / package) == []
 
@@ -349,10 +349,11 @@ def missing_descriptions(package: Path) -> list[str]:
     """Public classes and functions of a package that have no docstring, and parameters that none describes."""
     modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(package.rglob("*.py"))}
     classes = {node.name: node for module in modules.values() for node in module.body if isinstance(node, ast.ClassDef)}
-    everywhere = ast.get_docstring(modules[package / "__init__.py"]) or ""
     missing = []
     for file, module in modules.items():
-        common = " ".join(re.findall(r"`\w+`", f"{everywhere} {ast.get_docstring(module) or ''}"))
+        packages = (modules.get(folder / "__init__.py") for folder in file.parents if folder.is_relative_to(package))
+        texts = [ast.get_docstring(part) or "" for part in (module, *packages) if part is not None]
+        common = " ".join(re.findall(r"`\w+`", " ".join(texts)))
         names: list[str] = []
         for node in module.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
@@ -529,7 +530,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'id="kernelsearch.api.index.Index.search_batch"' in reference and "&gt;&gt;&gt;" in reference
     assert "<blockquote" not in reference and "doctest" not in reference
     # Remarks below parameters are paragraphs; mkdocstrings took their first words for parameters.
-    assert "<p>The command of this name measures run files." in reference
+    assert "<p>Returns how many vectors were stored" in reference
     notebook = (tmp_path / "site" / "notebooks" / "first-hour.html").read_text(encoding="utf-8")
     assert "364 documents with id" in notebook and (tmp_path / "site" / "notebooks" / "first-hour.ipynb").exists()
 

@@ -135,7 +135,7 @@ class Parser(argparse.ArgumentParser):
             self._action_groups = groups
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does it, with a suggestion for an unknown flag."""
+        """As argparse does it with `args` and `namespace`, with a suggestion for an unknown flag."""
         arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             flag, hint = unknown[0].partition("=")[0], ""

@@ -68,8 +68,7 @@ def test_the_command_line_and_config_files(tiny_path, tmp_path, capsys):
     assert run_verb(capsys, search_verb.main, *flags, "--klsa.z", "0")[2] == "kernelsearch: --klsa.z: 0 is below 1\n"
     (tmp_path / "c.toml").write_text('[[rerank]]\nname = "klsa"\nz = 0\n')
     error = run_verb(capsys, search_verb.main, *flags[:4], "--config", tmp_path / "c.toml")[2]
-    assert error.startswith(f"kernelsearch: {tmp_path / 'c.toml'}: ") and error.endswith("z: 0 is below 1\n")
-    assert "--" not in error and "klsa_z" not in error
+    assert error == f"kernelsearch: {tmp_path / 'c.toml'}: --klsa.z: 0 is below 1\n"
 
 
 def test_data_in_messages_stays_as_it_is(tmp_path, capsys):

@@ -83,7 +83,7 @@ def test_every_module_that_reads_is_fuzzed():
         "similarity/fields.py": "json_object alone, of stored documents",
         "integrations/frames.py": "json_object alone, of stored documents",
         "integrations/pyterrier_text.py": "json_object alone, of stored documents",
-        "kernels/semantic/sources.py": "needs an index's terms; its line format is that of similar-pairs",
+        "papers/mslm/sources.py": "needs an index's terms; its line format is that of similar-pairs",
         "clicks/simulate.py": "tab-separated lines, as topics-tsv",
         "index.py": "one docid per line, read by `lines` alone",
     }

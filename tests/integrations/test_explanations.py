@@ -10,6 +10,7 @@ from kernelsearch.api.explaining import explain_reranked
 from kernelsearch.rerankers import registry
 
 FEW = {"r": 2, "n": 5}  # for lists shorter than Pyserini's
+PERT_FORMS = ({"alpha": 0.9, "kernel": "jaccard"}, {"method": "rm1", "rescore": True})
 #: Methods with options, each list reranked by one after the other.
 FORMS = [
     *([(name, FEW if name == "prcl" else {})] for name in registry.names()),
@@ -21,8 +22,8 @@ FORMS = [
     [("klsa", {"lambda": 0.0})],
     [("mslm", {"mix": 1.0})],
     [("mslm", {"scales": (2.0, math.inf)})],
-    [("pert", {"alpha": 0.9, "kernel": "jaccard"})],
-    [("pert", {"method": "rm1", "rescore": True})],
+    [("pert", {"alpha": 0.9})],
+    *([("pert-paper", options)] for options in PERT_FORMS if "pert-paper" in registry.names()),
     [("prcl", {**FEW, "classifiers": ("lr", "svm"), "vectorizer": "BM25Vectorizer", "alpha": 0.9})],
     [("rbm25", {"pairs": "rate"})],
     [("pert", {}), ("klsa", {})],

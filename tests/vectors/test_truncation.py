@@ -74,7 +74,8 @@ def test_a_low_share_is_told_and_listed(index, table, tmp_path, capsys):
 
 def test_a_limit_that_is_no_count_is_refused(index, table, tmp_path):
     documents = imported(index, table, tmp_path, "--max-tokens", "4")
-    arrays = {"matrix": documents.matrix, "present": documents.present}
+    nearness = {"mean": documents.nearness.mean, "usual": np.array([documents.nearness.usual])}
+    arrays = {"matrix": documents.matrix, "present": documents.present, **nearness}
     store.validate(documents.meta, arrays)
     for value in (-1, "4", 2.5):
         parameters = {**documents.meta["parameters"], "max_tokens": value}

@@ -294,6 +294,8 @@ def level_scales(spatial: Sequence[float], semantic: Sequence[float], owner: str
             f"{len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected",
             option=Flag("semantic", owner),
         )
+    if not spatial:
+        raise OptionError("no scale is given", option=Flag("scales", owner))
     if len(spatial) > MOST_LEVELS:
         raise OptionError(f"{len(spatial)} scales; at most {MOST_LEVELS} can be used", option=Flag("scales", owner))
     if any(WIDEST < scale < math.inf for scale in spatial):

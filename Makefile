@@ -54,7 +54,7 @@ test-product: .venv/.ready  ## Deletes papers/ from a copy of the tree and runs 
 	rm -rf build/product .venv-product
 	mkdir -p build/product
 	git archive HEAD | tar -x -C build/product
-	cd build/product && rm -rf kernelsearch/papers tests/papers tools/papers docs/papers && sed -i '/kernelsearch\.papers/d' setup.cfg
+	cd build/product && rm -rf kernelsearch/papers tests/papers tools/papers && sed -i '/kernelsearch\.papers/d' setup.cfg
 	cp kernelsearch/core/*.so build/product/kernelsearch/core/ 2>/dev/null || true
 	$(PYTHON) -m venv --without-pip .venv-product
 	.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \

@@ -78,7 +78,7 @@ def test_every_module_that_reads_is_fuzzed():
         "api/judged.py": "whole_number alone, of the grades of a data frame",
         "api/readable.py": "parse_json alone, of stored documents",
         "api/results.py": "parse_json alone, of stored documents",
-        "serve/app.py": "parse_json alone, of request bodies: tests/serve/test_openapi.py",
+        "serve/routes.py": "parse_json alone, of request bodies: tests/serve/test_openapi.py",
         "serve/filters.py": "to_number alone, of the values of fields",
         "similarity/fields.py": "json_object alone, of stored documents",
         "integrations/frames.py": "json_object alone, of stored documents",

@@ -31,6 +31,18 @@ SHOWN_EXAMPLES = 3
 _METHOD = re.compile(r"--rerank |rerank=")
 
 
+#: Flags that verbs had, and what takes their place.
+MOVED = {
+    "max-line": "gone; lines of up to 64 MB are read",
+    "max-input": "gone; a gzip file may expand 250 times",
+    "pipe-wait": "gone; a named pipe is waited for",
+    "workers": "said in the engine: --engine dask:N",
+    "scheduler": "said in the engine: --engine tcp://HOST:8786",
+    "ltr": "python -m kernelsearch.ltr learns from files of features",
+    "ltr-test": "python -m kernelsearch.ltr measures a model on a file of features",
+}
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose help begins with what the command does and examples, and which prints errors as one line.
 
@@ -141,6 +153,8 @@ class Parser(argparse.ArgumentParser):
             flag, hint = unknown[0].partition("=")[0], ""
             if not flag.startswith("--"):
                 hint = "; a query is named by --query, in quotes" if "--query" in self._option_string_actions else ""
+            elif flag[2:] in MOVED:
+                raise OptionError(MOVED[flag[2:]], option=Flag(flag[2:]))
             elif self.refuse is not None:
                 self.refuse(flag[2:])
             names = [name[2:] for name in self._option_string_actions] if flag.startswith("--") else []

@@ -9,6 +9,7 @@ import pytest
 from kernelsearch.__main__ import VERBS as ALL_VERBS
 from kernelsearch.__main__ import main
 from kernelsearch.cli.console import Parser
+from tests.conftest import run_verb
 
 #: Those that are installed: some are declared by kernelsearch.papers.
 VERBS = [
@@ -151,3 +152,10 @@ def test_tables_fit_the_terminal(demo_index, capsys, monkeypatch, columns, comma
 def test_an_empty_result_says_what_to_try(demo_index, capsys):
     importlib.import_module("kernelsearch.search").main(["--index", str(demo_index.path), "--query", "zzyzx"])
     assert "no document matches 'zzyzx'; check the spelling, or use other words" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("verb", "flag", "message"), [("search", "--max-line=3", "--max-line: gone; lines"),
+    ("search", "--workers=2", "--workers: said in the engine: --engine dask:N"), ("train", "--ltr=f", "--ltr: python -m kernelsearch.ltr")])  # fmt: skip
+def test_a_flag_that_a_verb_had_says_what_takes_its_place(verb, flag, message, capsys):
+    status, _, error = run_verb(capsys, importlib.import_module(f"kernelsearch.{verb}").main, "--rerank", "klsa", flag)
+    assert status == 2 and error.startswith(f"kernelsearch: {message}") and error.count("\n") == 1

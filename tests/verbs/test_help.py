@@ -154,8 +154,14 @@ def test_an_empty_result_says_what_to_try(demo_index, capsys):
     assert "no document matches 'zzyzx'; check the spelling, or use other words" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("verb", "flag", "message"), [("search", "--max-line=3", "--max-line: gone; lines"),
-    ("search", "--workers=2", "--workers: said in the engine: --engine dask:N"), ("train", "--ltr=f", "--ltr: python -m kernelsearch.ltr")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("verb", "flag", "message"),
+    [
+        ("search", "--max-line=3", "--max-line: gone; lines"),
+        ("search", "--workers=2", "--workers: said in the engine: --engine dask:N"),
+        ("train", "--ltr=f", "--ltr: python -m kernelsearch.ltr"),
+    ],
+)
 def test_a_flag_that_a_verb_had_says_what_takes_its_place(verb, flag, message, capsys):
     status, _, error = run_verb(capsys, importlib.import_module(f"kernelsearch.{verb}").main, "--rerank", "klsa", flag)
     assert status == 2 and error.startswith(f"kernelsearch: {message}") and error.count("\n") == 1

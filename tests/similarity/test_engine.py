@@ -96,7 +96,7 @@ def test_learning_beats_equal_weights_on_apps_not_trained_on(store, families, tm
 
 def test_a_saved_model_finds_and_explains(store, families, tmp_path):
     finder = SimilarDocuments(store, kernels=TEN)
-    finder.fit(truth_from_groups(families), tmp_path / "m", learner="svm", limit=20)
+    finder.fit(truth_from_groups(families), tmp_path / "m", learner="net", limit=20)
     again = SimilarDocuments(store, model=tmp_path / "m")
     result = again.find("app05", 8)
     assert result == finder.find("app05", 8) and "app05" not in dict(result) and len(result) == 8

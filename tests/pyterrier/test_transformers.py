@@ -446,7 +446,7 @@ def test_parameters_can_be_read_and_set(demo_index, topics, bm25):
         retriever.get_parameter("c")
     with pytest.raises(OptionError, match=r"b: 7.0 is above 1"):
         retriever.set_parameter("b", 7)
-    assert retriever.get_parameter("b") == 0.9 and retriever.first.model.b == 0.9
+    assert retriever.get_parameter("b") == 0.9 and retriever.spec.first_stage.model.b == 0.9
     expand = ks.Expansion(demo_index, docs=3)
     expand.set_parameter("docs", 5)
     assert expand.reranker.settings.docs == 5

@@ -95,6 +95,8 @@ def test_an_index_of_lucene_8_is_searched_as_anserini_searches_it(tmp_path, feed
         change(tmp_path, [], part, "SortedDocValuesField")
     index = Index(tmp_path)
     anserini = simple_searcher(index.lucene, BM25Model(), feedback)
+    if not hasattr(anserini, "backwardsCompatibilityLucene8"):
+        pytest.skip("this release of Anserini reads no index of Lucene 8")
     assert not anserini.backwardsCompatibilityLucene8
     anserini.backwardsCompatibilityLucene8 = True  # Anserini reads it from the release that wrote the segments
     for text in ("same words", "tap"):

@@ -681,7 +681,9 @@ public final class Bridge {
     Method rerank = Class.forName("io.anserini.rerank.Reranker").getMethod("rerank", docsClass, contextClass);
     Object args = argsClass.getConstructor().newInstance();
     argsClass.getField("hits").setInt(args, 1);
-    argsClass.getField("arbitraryScoreTieBreak").setBoolean(args, order.getSort()[1] == SortField.FIELD_DOC);
+    if (order.getSort()[1] == SortField.FIELD_DOC) { // only indexes of Lucene 8, which a release without this field can't read
+      argsClass.getField("arbitraryScoreTieBreak").setBoolean(args, true);
+    }
     List<String> lines =
         each(
             queries,

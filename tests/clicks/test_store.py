@@ -384,7 +384,7 @@ LOGGED = st.lists(
     st.builds(lambda query, shown: Impression(query, *zip(*shown, strict=True)), QUERY, SHOWN)
     | st.builds(
         lambda query, docid, clicks, rest, place: Tally(query, docid, clicks, rest and rest + clicks, place),
-        QUERY, TEXT.map(str.strip).filter(bool), st.integers(0, 2**31), st.integers(0, 2**31), st.floats(1, 2**20),
+        QUERY, TEXT.map(str.strip).filter(bool), st.integers(0, 2**28), st.integers(0, 2**28), st.floats(1, 2**20),
     ),
     min_size=1,
     max_size=8,

@@ -377,9 +377,7 @@ def test_sums_are_collected_until_many_pairs_differ(tmp_path, monkeypatch):
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 QUERY = TEXT.map(normalise_query).filter(bool)
-SHOWN = st.lists(
-    st.tuples(TEXT, st.integers(1, 2**20), st.booleans()), min_size=1, max_size=4, unique_by=lambda item: item[0]
-)
+SHOWN = st.lists(st.tuples(TEXT, st.integers(1, 2**20), st.booleans()), min_size=1, max_size=4, unique_by=lambda item: item[0])
 LOGGED = st.lists(
     st.builds(lambda query, shown: Impression(query, *zip(*shown, strict=True)), QUERY, SHOWN)
     | st.builds(

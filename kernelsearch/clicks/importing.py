@@ -28,7 +28,7 @@ from kernelsearch.clicks.store import (
     report_errors,
 )
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.core.errors import BusyError, ClickLogError, Flag, InputError, OptionError
+from kernelsearch.core.errors import BusyError, ClickLogError, DiskFull, Flag, InputError, OptionError
 from kernelsearch.core.files import not_writable, refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
@@ -169,7 +169,8 @@ def import_records(
             with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
                 replaced = replace_database(path, temporary)
     except OSError as problem:
-        raise not_writable(path, problem) from None
+        failure = not_writable(path, problem)
+        raise failure if isinstance(failure, DiskFull) else ClickLogError(*failure.args, path=path) from None
     except sqlite3.OperationalError as problem:
         raise database_error(path, problem, "written") from None
     return dataclasses.replace(imported, replaced=replaced)

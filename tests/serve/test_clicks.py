@@ -17,7 +17,7 @@ from kernelsearch.clicks import store
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import ClickLogError, InputError
 from kernelsearch.serve import impressions
 from kernelsearch.serve import recording as recorder
 from kernelsearch.serve.catalogue import ServedIndex
@@ -151,7 +151,7 @@ def test_recording_into_a_log_that_cannot_be_written_fails_at_the_start(start, f
 
         monkeypatch.setattr(sqlite3, "connect", read_only)
     spec = IndexSpec("demo", str(fitted / "demo"), clicks=place)
-    with pytest.raises(InputError, match=rf"^{place}: cannot be written"):
+    with pytest.raises(ClickLogError, match=rf"^{place}: cannot be written"):
         start(ServiceSettings((spec,), RequestLimits(threads=1), record_clicks=True))
 
 

@@ -8,37 +8,22 @@ import pytest
 from kernelsearch import explain
 from kernelsearch.api.spec import PipelineSpec
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.types import Candidates, Query
+from kernelsearch.core.types import Query
 from kernelsearch.kernels.perturbation import variant_scores
 from kernelsearch.kernels.ranking_models import first_stage_term_scores
-from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.papers.pert.kernels import perturbations
 from kernelsearch.papers.pert.reranker import PaperPerturbationReranker
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_topics
-
-MODELS = [BM25Model(), BM25Model(1.2, 0.75), DirichletModel(100.0), JelinekMercerModel(0.3)]
+from tests.rerankers.test_pert import MODELS, context, first, same
 
 
 def pert(index, **options):
     """The method with settings fit for six documents, where any word is in more than a tenth of them."""
     return PaperPerturbationReranker(index, **{"max_df": 1.0, "docs": 2, "terms": 4, **options})
-
-
-def context(model=BM25Model()):  # noqa: B008
-    return Context(model, hits=100)
-
-
-def first(index, text, model=BM25Model()):  # noqa: B008
-    query = index.query(text, "q")
-    return query, index.lucene.search([query], 100, model=model)[0]
-
-
-def same(result: Candidates, expected: Candidates):
-    np.testing.assert_array_equal(result.docs, expected.docs)
-    np.testing.assert_array_equal(result.scores, expected.scores)
 
 
 @pytest.mark.parametrize("model", MODELS)
